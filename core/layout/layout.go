@@ -30,6 +30,7 @@ type Layout struct {
 	counts []int     // blocks of each dim, opt included
 	free   []int     // axes that cut no dim, ascending
 	group  int       // ranks that agree on all axes that cut
+	key    string
 }
 
 // Replicated is the layout in which every rank of m holds the whole tensor of
@@ -87,6 +88,7 @@ func New(m mesh.Mesh, dims [][]int, opt int) (*Layout, error) {
 	if l.opt > 1 {
 		l.counts[0] *= l.opt
 	}
+	l.key = l.makeKey()
 	return l, nil
 }
 
@@ -99,6 +101,7 @@ func (l *Layout) WithCuts(dim int, sizes []int64) (*Layout, error) {
 	c := *l
 	c.cuts = slices.Clone(l.cuts)
 	c.cuts[dim] = slices.Clone(sizes)
+	c.key = c.makeKey()
 	return &c, nil
 }
 
@@ -349,7 +352,14 @@ func (l *Layout) Overlap(shape []int64, b box.Box, f func(block []int, part box.
 func (l *Layout) Equal(o *Layout) bool { return l == o || l.Key() == o.Key() }
 
 // Key is a string that is equal for equal layouts, and only for those.
-func (l *Layout) Key() string {
+func (l *Layout) Key() string { return l.key }
+
+// Even reports whether all parts have the same shape.
+func (l *Layout) Even() bool {
+	return !slices.ContainsFunc(l.cuts, func(c []int64) bool { return c != nil })
+}
+
+func (l *Layout) makeKey() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v|%v|%d", l.mesh.Shape, l.dims, l.opt)
 	for i, c := range l.cuts {

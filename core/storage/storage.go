@@ -62,6 +62,9 @@ type Writer interface {
 	// Sync makes all that was written durable. An error is final: the file
 	// must then be aborted.
 	Sync() error
+	// Reopen opens what was written and synced for reading, before or after it
+	// is published, so that it can be verified.
+	Reopen(ctx context.Context) (File, error)
 	// Publish renames the file to its final name, which must not exist unless
 	// the writer was created to replace it.
 	Publish() error

@@ -1,0 +1,459 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"unsafe"
+
+	"github.com/seed-e934e81e/convert/core/box"
+	"github.com/seed-e934e81e/convert/core/checkpoint"
+	"github.com/seed-e934e81e/convert/core/diag"
+	"github.com/seed-e934e81e/convert/core/plan"
+	"github.com/seed-e934e81e/convert/core/storage"
+	"github.com/seed-e934e81e/convert/core/sum"
+	"github.com/seed-e934e81e/convert/core/tensor"
+)
+
+// worker carries out bands, one at a time.
+type worker struct {
+	*run
+	pieces  []piece
+	parts   []part
+	inflate inflater
+}
+
+// piece is what a band takes from one source part.
+type piece struct {
+	block []int
+	box   box.Box // in the tensor
+	held  box.Box // the source part
+	rank  int
+	entry *checkpoint.Entry
+	data  []byte // row-major, in the source's type and our byte order
+}
+
+// part is what a band gives to one target part.
+type part struct {
+	sink *sink
+	box  box.Box // in the tensor
+	side int
+}
+
+func newWorker(r *run) *worker { return &worker{run: r} }
+
+func (w *worker) close() { w.inflate.close() }
+
+// take gets the next band and the memory for it. Both are had under one lock,
+// so that memory goes to bands in their order: a worker that waits for an
+// earlier band can be sure that the earlier band has its memory.
+func (w *worker) take(ctx context.Context, jobs <-chan job) (j job, buf *tensor.Buffer, ok bool, err error) {
+	w.taking.Lock()
+	defer w.taking.Unlock()
+	if j, ok = <-jobs; !ok || ctx.Err() != nil {
+		return j, nil, ok, nil
+	}
+	w.findTargets(j.unit, j.band)
+	if len(w.parts) == 0 {
+		return j, nil, true, nil
+	}
+	if err := w.findSources(j.unit, j.band); err != nil {
+		return j, nil, true, err
+	}
+	buf, err = w.pool.Get(ctx, int(w.need(j.unit)))
+	return j, buf, true, err
+}
+
+// band reads one band, arranges it, and writes it to all that need it.
+func (w *worker) band(ctx context.Context, j job, buf *tensor.Buffer) error {
+	if buf != nil {
+		if err := w.move(ctx, j.unit, buf.Bytes()); err != nil {
+			return err
+		}
+	}
+	if j.unit.left.Add(-1) == 0 {
+		return w.unitDone(j.unit)
+	}
+	return nil
+}
+
+func (w *worker) findTargets(u *unit, band box.Box) {
+	w.parts = w.parts[:0]
+	for i, sd := range u.sides {
+		sd.layout.Overlap(u.shape, band, func(b []int, p box.Box) bool {
+			if k := sd.sinks[number(sd.layout, b)]; k != nil {
+				w.parts = append(w.parts, part{sink: k, box: p.Clone(), side: i})
+			}
+			return true
+		})
+	}
+}
+
+// findSources lists the source parts that some target part needs.
+func (w *worker) findSources(u *unit, band box.Box) error {
+	w.pieces = w.pieces[:0]
+	var err error
+	u.layout.Overlap(u.shape, band, func(b []int, p box.Box) bool {
+		if !u.full && !slices.ContainsFunc(w.parts, func(t part) bool { _, ok := box.Intersect(t.box, p); return ok }) {
+			return true
+		}
+		block := slices.Clone(b)
+		rank, e := w.Holder(u.source, u.place, w.blockOf(u, block), u.selector)
+		if e == nil {
+			err = diag.Errorf(diag.Failed, "internal error: no rank holds block %v of `%s`", block, u.source.Name)
+			return false
+		}
+		w.pieces = append(w.pieces, piece{block: block, box: p.Clone(), held: u.layout.BlockBox(u.shape, block), rank: rank, entry: e})
+		return true
+	})
+	return err
+}
+
+// blockOf is the block in the tensor's own layout; a tensor that is moved as
+// bytes has only the one.
+func (w *worker) blockOf(u *unit, b []int) []int {
+	if n := u.source.Places[u.place].Layout.NDim(); n != len(b) {
+		return make([]int, n)
+	}
+	return b
+}
+
+// align rounds up to whole blocks.
+func align(n int64) int64 { return (n + storage.Block - 1) &^ (storage.Block - 1) }
+
+// room is the buffer space for n bytes that are read in whole blocks.
+func room(n int64) int64 { return align(n) + 2*storage.Block }
+
+// need is the memory for the band at hand: all its source pieces, and after
+// them one target part at a time or a copy to compare with.
+func (w *worker) need(u *unit) int64 {
+	size, copies := w.sourceRoom(u)
+	stage := int64(0)
+	for _, t := range w.parts {
+		n := t.box.Elements() * u.to
+		for _, d := range t.sink.dests {
+			n = max(n, t.box.Elements()*u.to+w.lead(u, t, d))
+		}
+		stage = max(stage, room(n))
+	}
+	if !u.compare {
+		copies = 0
+	}
+	return size + max(stage, copies)
+}
+
+// sourceRoom is the room of all source pieces, and of the greatest.
+func (w *worker) sourceRoom(u *unit) (all, most int64) {
+	for i := range w.pieces {
+		n := room(w.pieces[i].box.Elements() * u.from)
+		all += n
+		most = max(most, n)
+	}
+	return all, most
+}
+
+func (w *worker) move(ctx context.Context, u *unit, mem []byte) error {
+	size, _ := w.sourceRoom(u)
+	staging := mem[size:]
+	var err error
+	at := int64(0)
+	for i := range w.pieces {
+		p := &w.pieces[i]
+		n := p.box.Elements() * u.from
+		if p.data, err = w.fetch(ctx, u, p.rank, p.entry, p.held, p.box, mem[at:at+room(n)]); err != nil {
+			return err
+		}
+		w.read.Add(n)
+		at += room(n)
+		if u.compare {
+			if err := w.compareCopies(ctx, u, p, staging); err != nil {
+				return err
+			}
+		}
+		if u.full {
+			addBand(u.read, p.data, p.box, u.shape, u.from)
+		}
+	}
+	for _, t := range w.parts {
+		if err := w.write(ctx, u, t, staging); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lead is the literal bytes that a destination writes before this part.
+func (w *worker) lead(u *unit, t part, d dest) int64 {
+	off := t.box.In(t.sink.box).Index(t.sink.box.Ext) * u.to
+	runs := d.class.laid.Payload[d.item]
+	i := sort.Search(len(runs), func(i int) bool { return runs[i].Off+runs[i].Len > off })
+	if i < len(runs) && runs[i].Off == off {
+		return int64(len(runs[i].Lead))
+	}
+	return 0
+}
+
+// addBand adds the bytes of a box, which are row-major in p, to the digest of
+// the tensor.
+func addBand(a *sum.Acc, p []byte, b box.Box, shape []int64, elem int64) {
+	off := b.Index(shape) * elem
+	if b.Contiguous(shape) {
+		a.AddBytes(p, off)
+		return
+	}
+	n := len(shape)
+	stride := box.Strides(shape)
+	inner := box.Strides(b.Ext)
+	k := n - 1
+	width := b.Ext[k] * elem
+	band := sum.Band{Width: width}
+	for i := range k {
+		if b.Ext[i] > 1 {
+			band.Dims = append(band.Dims, sum.Dim{N: b.Ext[i], Stride: inner[i] * elem, Pitch: stride[i] * elem})
+		}
+	}
+	a.AddBand(p, off, band)
+}
+
+// write arranges a target part and writes it to all its files.
+func (w *worker) write(ctx context.Context, u *unit, t part, staging []byte) error {
+	n := t.box.Elements() * u.to
+	off := t.box.In(t.sink.box).Index(t.sink.box.Ext) * u.to
+	var have []byte // the arranged part
+	var crc uint64
+	for i, d := range t.sink.dests {
+		runs := d.class.laid.Payload[d.item]
+		k := sort.Search(len(runs), func(i int) bool { return runs[i].Off+runs[i].Len > off })
+		run := runs[k]
+		var lead []byte
+		if run.Off == off {
+			lead = run.Lead
+		}
+		at := run.At + off - run.Off
+		// The buffer begins where the file's offset agrees with its address.
+		phase := (at - int64(len(lead))) % storage.Block
+		place := staging[phase+int64(len(lead)):][:n]
+		switch {
+		case i == 0:
+			if err := w.arrange(u, t, place); err != nil {
+				return err
+			}
+			crc = sum.CRC64.Of(place)
+			w.digest(u, t, place, crc)
+		case unsafe.SliceData(have) != unsafe.SliceData(place):
+			copy(place, have) // may overlap; copy moves
+		}
+		have = place
+		copy(staging[phase:], lead)
+		if err := w.put(ctx, d, t, place, staging[phase:][:int64(len(lead))+n], crc, off, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// digest adds a target part to the tensor's digest, once for each element.
+func (w *worker) digest(u *unit, t part, p []byte, crc uint64) {
+	if t.side != u.summed() {
+		return
+	}
+	if t.box.Contiguous(u.shape) {
+		u.wrote.Add(crc, t.box.Index(u.shape)*u.to, int64(len(p)))
+		return
+	}
+	addBand(u.wrote, p, t.box, u.shape, u.to)
+}
+
+// put writes payload bytes, which begin at an offset of the tensor's part, to
+// the files of one class. all is the same bytes with the literal before them.
+func (w *worker) put(ctx context.Context, d dest, t part, payload, all []byte, crc uint64, off int64, k int) error {
+	c := d.class
+	runs := c.laid.Payload[d.item]
+	n := int64(len(payload))
+	if off+n > runs[k].Off+runs[k].Len {
+		return w.putSlices(ctx, c, runs[k:], payload, off)
+	}
+	at := runs[k].At + off - runs[k].Off
+	from := at - int64(len(all)-len(payload))
+	if from < at {
+		lead := all[:at-from]
+		c.crc.AddBytes(lead, from)
+		c.addHoles(lead, from)
+	}
+	c.add(crc, at, n)
+	c.addHoles(payload, at)
+	return w.send(ctx, c, all, from)
+}
+
+// putSlices writes a part that spans several runs: MindSpore cuts large
+// parameters, with a header before each slice.
+func (w *worker) putSlices(ctx context.Context, c *class, runs []plan.Run, payload []byte, off int64) error {
+	for _, r := range runs {
+		if len(payload) == 0 {
+			return nil
+		}
+		n := min(int64(len(payload)), r.Off+r.Len-off)
+		if off == r.Off && len(r.Lead) > 0 {
+			at := r.At - int64(len(r.Lead))
+			c.crc.AddBytes(r.Lead, at)
+			c.addHoles(r.Lead, at)
+			if err := w.send(ctx, c, r.Lead, at); err != nil {
+				return err
+			}
+		}
+		at := r.At + off - r.Off
+		c.crc.AddBytes(payload[:n], at)
+		c.addHoles(payload[:n], at)
+		if err := w.send(ctx, c, payload[:n], at); err != nil {
+			return err
+		}
+		payload = payload[n:]
+		off += n
+	}
+	return nil
+}
+
+// send writes bytes to every file of a class.
+func (w *worker) send(ctx context.Context, c *class, p []byte, at int64) error {
+	if c.ordered != nil {
+		if err := c.ordered.add(ctx, p, at); err != nil {
+			return err
+		}
+	}
+	for i, f := range c.writers {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		if _, err := f.WriteAt(p, at); err != nil {
+			return diag.Errorf(diag.Failed, "cannot write").InFile(c.names[i]).AtByte(at).Wrap(err)
+		}
+	}
+	done := w.done.Add(int64(len(p)) * int64(len(c.ranks)))
+	w.event("copy", done, c.names[0])
+	return nil
+}
+
+// arrange makes a target part of the source pieces that it overlaps.
+func (w *worker) arrange(u *unit, t part, dst []byte) error {
+	for i := range w.pieces {
+		p := &w.pieces[i]
+		common, ok := box.Intersect(t.box, p.box)
+		if !ok {
+			continue
+		}
+		if err := u.copy(dst, t.box, p.data, p.box, common); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copy moves the elements of common from a row-major source box into a
+// row-major target box.
+func (u *unit) copy(dst []byte, to box.Box, src []byte, from box.Box, common box.Box) error {
+	di, si := common.In(to), common.In(from)
+	n := common.Elements()
+	d0, s0 := di.Index(to.Ext), si.Index(from.Ext)
+	whole := di.Contiguous(to.Ext) && si.Contiguous(from.Ext)
+	switch {
+	case whole && !u.cast:
+		copy(dst[d0*u.to:(d0+n)*u.to], src[s0*u.from:])
+	case whole:
+		return u.convert(dst[d0*u.to:(d0+n)*u.to], src[s0*u.from:(s0+n)*u.from])
+	case !u.cast:
+		ds, ss := box.Strides(to.Ext), box.Strides(from.Ext)
+		for i := range ds {
+			ds[i] *= u.to
+			ss[i] *= u.from
+		}
+		tensor.Copy(dst[d0*u.to:], ds, src[s0*u.from:], ss, common.Ext, u.to)
+	default:
+		return u.convertRuns(dst, to, src, from, common)
+	}
+	return nil
+}
+
+func (u *unit) convert(dst, src []byte) error {
+	u.overflow.Add(tensor.Cast(dst, src, u.target.DType, u.source.DType))
+	return nil
+}
+
+// convertRuns casts run by run: as long a run as lies without gap on both
+// sides.
+func (u *unit) convertRuns(dst []byte, to box.Box, src []byte, from box.Box, common box.Box) error {
+	n := len(common.Ext)
+	k := n - 1
+	width := common.Ext[k]
+	for k > 0 && common.Ext[k] == to.Ext[k] && common.Ext[k] == from.Ext[k] {
+		k--
+		width *= common.Ext[k]
+	}
+	rows := box.Box{Off: slices.Clone(common.Off), Ext: slices.Clone(common.Ext)}
+	for i := k; i < n; i++ {
+		rows.Ext[i] = 1
+	}
+	idx := make([]int64, k)
+	for {
+		cur := rows.Clone()
+		for i, x := range idx {
+			cur.Off[i] += x
+		}
+		d, s := cur.In(to).Index(to.Ext), cur.In(from).Index(from.Ext)
+		if err := u.convert(dst[d*u.to:(d+width)*u.to], src[s*u.from:(s+width)*u.from]); err != nil {
+			return err
+		}
+		i := k - 1
+		for ; i >= 0; i-- {
+			if idx[i]++; idx[i] < common.Ext[i] {
+				break
+			}
+			idx[i] = 0
+		}
+		if i < 0 {
+			return nil
+		}
+	}
+}
+
+// compareCopies reads the same box from every other rank that holds it.
+func (w *worker) compareCopies(ctx context.Context, u *unit, p *piece, scratch []byte) error {
+	var err error
+	w.Copies(u.source, w.blockOf(u, p.block), p.rank, func(rank int, e *checkpoint.Entry) bool {
+		var other []byte
+		if other, err = w.fetch(ctx, u, rank, e, p.held, p.box, scratch); err != nil {
+			return false
+		}
+		w.compared.Add(int64(len(other)))
+		if bytes.Equal(other, p.data) {
+			return true
+		}
+		d := differ(u, p, rank, other)
+		if w.Replicas == plan.First {
+			d.Severity = diag.Warning
+			w.warn(d)
+			return true
+		}
+		err = d
+		return false
+	})
+	return err
+}
+
+func differ(u *unit, p *piece, rank int, other []byte) *diag.Diagnostic {
+	i := 0
+	for i < len(other) && other[i] == p.data[i] {
+		i++
+	}
+	i = i / int(u.from) * int(u.from)
+	a, b := p.data[i:i+int(u.from)], other[i:i+int(u.from)]
+	d := diag.Errorf(diag.Damaged, "copies of `%s` differ: ranks %d and %d hold different bytes, first at element %d of %v (%s and %s)",
+		u.source.Name, p.rank, rank, int64(i)/u.from, p.box, digits(a), digits(b)).OfTensor(u.source.Name).OfRank(rank)
+	if u.source.Named {
+		return d.WithHint("the ranks may be of different steps; set `source.replicas` to \"first\" or \"by-rank\" to choose, or `verify.replicas` to \"none\"")
+	}
+	return d.WithHint("no strategy names it, so every rank should hold the whole tensor; if it differs by rank, set `source.replicas = \"by-rank\"`; if it is cut, the strategy is not complete")
+}
+
+func digits(p []byte) string { return fmt.Sprintf("%x", p) }

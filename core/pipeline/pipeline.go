@@ -1,0 +1,193 @@
+// Package pipeline is the way from a job to a plan and to the engine's
+// options: it opens the source, reads the strategies, and names the outputs.
+// The command line, and whatever else runs jobs, goes through it.
+package pipeline
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/seed-e934e81e/convert/core/checkpoint"
+	"github.com/seed-e934e81e/convert/core/diag"
+	"github.com/seed-e934e81e/convert/core/engine"
+	"github.com/seed-e934e81e/convert/core/job"
+	"github.com/seed-e934e81e/convert/core/mapping"
+	"github.com/seed-e934e81e/convert/core/plan"
+	"github.com/seed-e934e81e/convert/core/ranks"
+	"github.com/seed-e934e81e/convert/core/storage"
+)
+
+// Env is what a job is run in.
+type Env struct {
+	FS         storage.FS
+	Formats    []checkpoint.Format
+	Strategies ranks.StrategyReader
+	Strict     bool
+	PerRank    bool
+	Yield      func()
+}
+
+// format finds a format by the word that jobs use.
+func (e *Env) format(name string) (checkpoint.Format, error) {
+	var known []string
+	for _, f := range e.Formats {
+		d := f.Describe()
+		if d.Name == name {
+			return f, nil
+		}
+		known = append(known, d.Name)
+	}
+	return nil, diag.Errorf(diag.Usage, "there is no format `%s`", name).WithHint("formats are %s", strings.Join(known, ", "))
+}
+
+// Source opens the source of a job.
+func Source(ctx context.Context, j *job.Job, e Env) (*checkpoint.Checkpoint, error) {
+	if j.Source.Format != "" {
+		if _, err := e.format(j.Source.Format); err != nil {
+			return nil, at(err, j, "source.format")
+		}
+	}
+	o := ranks.Options{
+		FS: e.FS, Formats: e.Formats, Format: j.Source.Format, Strategies: e.Strategies, Strategy: full(j.Source.Strategy),
+		Select: string(j.Source.Select.Rule), Strict: e.Strict, PerRank: e.perRank(j),
+		TargetPlaced: len(j.Target.Strategy) > 0 || j.Target.Mesh != nil,
+	}
+	if j.Source.Select.Rule == job.SelectGlob {
+		o.Select = j.Source.Select.Glob.String()
+	}
+	if r, ok := j.SourceRules(); ok {
+		o.Rules = r
+	}
+	c, err := ranks.Open(ctx, j.Source.Path.Full, o)
+	if err != nil {
+		return nil, at(err, j, "source.path")
+	}
+	return c, nil
+}
+
+// perRank: every rank's file is converted as it is, because the user says so
+// or names the ranks, and no strategy tells how they belong together.
+func (e *Env) perRank(j *job.Job) bool {
+	none := len(j.Source.Strategy) == 0 && j.Source.Mesh == nil && len(j.Target.Strategy) == 0 && j.Target.Mesh == nil
+	return e.PerRank || none && j.Target.Ranks != nil
+}
+
+func full(paths []job.Path) []string {
+	var out []string
+	for _, p := range paths {
+		out = append(out, p.Full)
+	}
+	return out
+}
+
+// at gives a mistake in the job its place in the job file.
+func at(err error, j *job.Job, key string) error {
+	for _, d := range diag.From(err) {
+		if d.Code == diag.Usage && d.Subject.Line == 0 && d.Subject.File == "" {
+			tensor, rank, has := d.Subject.Tensor, d.Subject.Rank, d.Subject.HasRank
+			d.Subject = j.Place(key)
+			d.Subject.Tensor, d.Subject.Rank, d.Subject.HasRank = tensor, rank, has
+		}
+	}
+	return err
+}
+
+// Ready is a planned job, ready to run.
+type Ready struct {
+	Plan     *plan.Plan
+	Options  engine.Options // FS, folders and settings; clock and events are the caller's
+	Warnings diag.List
+}
+
+// Make plans a job.
+func Make(ctx context.Context, j *job.Job, e Env) (*Ready, error) {
+	src, err := Source(ctx, j, e)
+	if err != nil {
+		return nil, err
+	}
+	return Plan(ctx, j, e, src)
+}
+
+// Plan plans a job whose source is open.
+func Plan(ctx context.Context, j *job.Job, e Env, src *checkpoint.Checkpoint) (*Ready, error) {
+	name := j.Target.Format
+	if name == "" {
+		name = src.Format
+	}
+	f, err := e.format(name)
+	if err != nil {
+		return nil, at(err, j, "target.format")
+	}
+	if !f.Describe().Write {
+		return nil, at(diag.Errorf(diag.Usage, "`%s` can be read, not written", name), j, "target.format")
+	}
+	m, err := mapping.Compile(j.Maps)
+	if err != nil {
+		return nil, at(diag.Errorf(diag.Usage, "%v", err), j, "map")
+	}
+	q := plan.Request{
+		Source: src, Format: f, Mapping: m, DType: j.Target.DType, Yield: e.Yield, Ranks: j.Target.Ranks,
+		Prefix: j.Target.Prefix, MaxFileSize: j.Target.MaxFileSize,
+		Missing: plan.Policy(j.Target.Missing), Leftovers: plan.Policy(j.Target.Leftovers), Replicas: plan.Policy(j.Source.Replicas),
+		Compare: plan.Compare(j.Verify.Replicas), Trailer: j.Target.CRC, Link: j.Target.Replicas == job.CopiesLink,
+	}
+	if j.Target.CRC && !f.Describe().Trailer {
+		return nil, at(diag.Errorf(diag.Usage, "`target.crc` is MindSpore's trailer; %s files have none", name), j, "target.crc")
+	}
+	ready := &Ready{Warnings: src.Warnings}
+	if len(j.Target.Strategy) > 0 {
+		o := ranks.Options{FS: e.FS, Strategies: e.Strategies}
+		s, w, err := ranks.ReadStrategy(ctx, o, full(j.Target.Strategy))
+		if err != nil {
+			return nil, at(err, j, "target.strategy")
+		}
+		q.Strategy = s
+		ready.Warnings = append(slices.Clip(ready.Warnings), w...)
+	}
+	if r, ok := j.TargetRules(); ok {
+		q.Rules = r
+	}
+	root, manifestName, err := outputs(j, &q, e)
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.Make(ctx, q)
+	if err != nil {
+		return nil, at(err, j, "target")
+	}
+	ready.Plan = p
+	ready.Warnings = append(slices.Clip(ready.Warnings), p.Warnings...)
+	ready.Options = engine.Options{
+		FS: e.FS, Root: j.Source.Path.Full, Target: root, Manifest: manifestName,
+		Workers: j.Run.Workers, Memory: j.Run.Memory, IO: j.Run.IO, OnExists: engine.OnExists(j.Run.OnExists),
+		Verify: engine.Verify(j.Verify.Mode), SHA256: j.Verify.SHA256, CRC: j.Source.CRC == job.CRCCheck, Strict: e.Strict,
+	}
+	return ready, nil
+}
+
+// outputs names the target's files (specs/job.md, "Names of outputs").
+func outputs(j *job.Job, q *plan.Request, e Env) (root, manifest string, err error) {
+	const name = "convert.manifest.json"
+	p := j.Target.Path.Full
+	q.Folder = q.Strategy != nil || q.Rules != nil || j.Target.HasPrefix || q.Source.PerRank
+	if q.Folder {
+		return p, name, nil
+	}
+	for _, f := range e.Formats {
+		for _, x := range f.Describe().Extensions {
+			if !strings.HasSuffix(p, x) || path.Base(p) == x {
+				continue
+			}
+			if f.Describe().Name != q.Format.Describe().Name {
+				d := diag.Errorf(diag.Usage, "`target.path` ends in %s, the target's format is %s", x, q.Format.Describe().Name)
+				return "", "", at(d.WithHint("set `target.format`, or change the path"), j, "target.path")
+			}
+			q.File = path.Base(p)
+			return path.Dir(p), q.File + ".manifest.json", nil
+		}
+	}
+	q.File = "model" + q.Format.Describe().Extensions[0]
+	return p, name, nil
+}

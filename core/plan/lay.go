@@ -1,0 +1,132 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/seed-e934e81e/convert/core/checkpoint"
+	"github.com/seed-e934e81e/convert/core/diag"
+)
+
+// Run is a run of a tensor's bytes in a target file.
+type Run struct {
+	Off  int64 // in the row-major bytes of the part
+	At   int64 // in the file
+	Len  int64
+	Lead []byte // literal bytes right before it, written along with it
+}
+
+// Literal is bytes that are written on their own.
+type Literal struct {
+	At    int64
+	Bytes []byte
+}
+
+// Laid is one target file, laid out.
+type Laid struct {
+	Size     int64
+	Payload  [][]Run // by item of the group
+	Loose    []Literal
+	Holes    []checkpoint.Hole
+	Literals int64 // bytes that are not payload
+	Dropped  []checkpoint.Dropped
+	Tensors  []checkpoint.Tensor
+}
+
+type laid = Laid
+
+// Lay lays out the file of a target rank. Files of a group whose parts have
+// equal shapes share one answer.
+func (p *Plan) Lay(ctx context.Context, group, rank int) (*Laid, error) {
+	g := &p.Groups[group]
+	even := !slices.ContainsFunc(g.Items, func(it Item) bool { return !it.Layout.Even() })
+	if even && p.blueprints[group] != nil {
+		return p.blueprints[group], nil
+	}
+	return p.lay(ctx, g, rank)
+}
+
+func (p *Plan) lay(ctx context.Context, g *Group, rank int) (*Laid, error) {
+	out := checkpoint.Output{Leaves: g.Leaves, Metadata: g.Meta, From: p.Source.Format, Trailer: p.Trailer, Yield: p.Yield}
+	for _, it := range g.Items {
+		t := &p.Tensors[it.Tensor]
+		shape := it.Layout.Box(t.Shape, rank%p.Devices).Ext
+		out.Tensors = append(out.Tensors, checkpoint.Tensor{Name: t.Name, Path: t.Path, DType: t.DType, Shape: shape, Note: t.Note, Seq: t.Seq})
+	}
+	b, err := p.Format.Blueprint(ctx, out)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Validate(out); err != nil {
+		return nil, diag.Errorf(diag.Failed, "internal error: the %s format laid out a wrong file", p.Format.Describe().Name).Wrap(err)
+	}
+	return arrange(b, out), nil
+}
+
+// arrange finds where each payload goes, and which literal bytes can be
+// written together with one.
+func arrange(b *checkpoint.Blueprint, out checkpoint.Output) *Laid {
+	l := &Laid{Size: b.Size(), Payload: make([][]Run, len(out.Tensors)), Holes: b.Holes, Dropped: b.Dropped, Tensors: out.Tensors}
+	holes := slices.Clone(b.Holes)
+	sort.Slice(holes, func(i, j int) bool { return holes[i].At < holes[j].At })
+	var at, from int64
+	var lead []byte
+	flush := func() {
+		if len(lead) > 0 {
+			l.Loose = append(l.Loose, Literal{At: from, Bytes: lead})
+		}
+		lead = nil
+	}
+	for _, s := range b.Segments {
+		if s.Len == 0 {
+			if len(lead) == 0 {
+				from = at
+			}
+			lead = append(lead, s.Literal...)
+			l.Literals += int64(len(s.Literal))
+			at += int64(len(s.Literal))
+			continue
+		}
+		i := sort.Search(len(holes), func(i int) bool { return holes[i].At >= from })
+		if patched := i < len(holes) && holes[i].At < at && len(lead) > 0; patched {
+			flush()
+		}
+		l.Payload[s.Tensor] = append(l.Payload[s.Tensor], Run{Off: s.Off, At: at, Len: s.Len, Lead: lead})
+		lead = nil
+		at += s.Len
+	}
+	flush()
+	return l
+}
+
+// blueprintAll lays out one file of each group, which gives the sizes, and
+// lists what the format cannot hold.
+func (m *maker) blueprintAll() error {
+	m.blueprints = make([]*laid, len(m.Groups))
+	seen := map[string]bool{}
+	for i := range m.Groups {
+		l, err := m.lay(m.ctx, &m.Groups[i], m.Groups[i].Ranks[0])
+		if err != nil {
+			return err
+		}
+		m.blueprints[i] = l
+		for _, d := range l.Dropped {
+			k := d.What + "\x00" + d.Path.Label()
+			if !seen[k] {
+				seen[k] = true
+				m.Dropped = append(m.Dropped, Dropped{Name: d.Path.Label(), Kind: d.What, Reason: d.Reason})
+			}
+		}
+	}
+	return nil
+}
+
+// FileName is the name of a target rank's file, relative to the target's root.
+func (p *Plan) FileName(g *Group, rank int) string {
+	if !p.Folder {
+		return g.File
+	}
+	return fmt.Sprintf("rank_%d/%s%d%s", rank, p.Prefix, rank, p.Format.Describe().Extensions[0])
+}

@@ -1,0 +1,119 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/seed-e934e81e/convert/core/checkpoint"
+)
+
+// stageHeaders is the distinct headers of the ranks of a source stage, that of
+// the highest rank first.
+type stageHeaders struct {
+	headers []*checkpoint.Header
+	ranks   int // that have a file
+}
+
+func surveyStages(c *checkpoint.Checkpoint) []stageHeaders {
+	out := make([]stageHeaders, c.Stages)
+	for i := len(c.Ranks) - 1; i >= 0; i-- {
+		s := &out[c.Ranks[i].ID/c.Devices]
+		s.ranks++
+		if !slices.Contains(s.headers, c.Ranks[i].Header) {
+			s.headers = append(s.headers, c.Ranks[i].Header)
+		}
+	}
+	return out
+}
+
+// indexNames finds source tensors by name: one map, or with PerRank one for
+// each stage.
+func indexNames(c *checkpoint.Checkpoint) []map[string]int {
+	n := 1
+	if c.PerRank {
+		n = c.Stages
+	}
+	out := make([]map[string]int, n)
+	for i := range out {
+		out[i] = map[string]int{}
+	}
+	for i := range c.Tensors {
+		s := 0
+		if c.PerRank {
+			s = c.Tensors[i].Places[0].Stage
+		}
+		out[s][c.Tensors[i].Name] = i
+	}
+	return out
+}
+
+// neededStages is the source stages that hold any parameter which the target's
+// strategy puts into a stage, ascending: MindSpore reads the files of those
+// (facts 8.2). Without strategies it is all.
+func (m *maker) neededStages(target int) []int {
+	if m.Source.PerRank {
+		return []int{target}
+	}
+	all := make([]int, m.Source.Stages)
+	for i := range all {
+		all[i] = i
+	}
+	if m.strat == nil || m.Source.Stages == 1 {
+		return all
+	}
+	need := make([]bool, m.Source.Stages)
+	for i := range m.Source.Tensors {
+		t := m.target[i]
+		if t < 0 || m.strat.InStage(m.Tensors[t].Name, target) == nil {
+			continue
+		}
+		for _, pl := range m.Source.Tensors[i].Places {
+			need[pl.Stage] = true
+		}
+	}
+	out := slices.DeleteFunc(all, func(s int) bool { return !need[s] })
+	if len(out) == 0 {
+		return []int{0}
+	}
+	return out
+}
+
+// order lists the source tensors that stages hold, in MindSpore's order: names
+// as first seen in the files of the needed ranks, the highest rank first.
+func (m *maker) order(stages []int) []int {
+	seen := make([]bool, len(m.Source.Tensors))
+	var out []int
+	for k := len(stages) - 1; k >= 0; k-- {
+		s := stages[k]
+		names := m.indexOf[0]
+		if m.Source.PerRank {
+			names = m.indexOf[s]
+		}
+		for _, h := range m.stages[s].headers {
+			for i := range h.Index.Entries {
+				if i%64 == 0 {
+					m.Yield()
+				}
+				j := names[h.Index.Entries[i].Name]
+				if !seen[j] {
+					seen[j] = true
+					out = append(out, j)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// placeIn is the place from which a tensor is read: the lowest stage that
+// holds it. With MindSpore's rule for copies that differ, only the stages that
+// MindSpore would read count.
+func (m *maker) placeIn(s *checkpoint.Global, stages []int) int {
+	if m.Replicas == ByRank {
+		for i, pl := range s.Places {
+			if slices.Contains(stages, pl.Stage) {
+				return i
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,302 @@
+package ranks
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed-e934e81e/convert/core/checkpoint"
+	"github.com/seed-e934e81e/convert/core/diag"
+	"github.com/seed-e934e81e/convert/core/layout"
+	"github.com/seed-e934e81e/convert/core/mesh"
+)
+
+// join makes one checkpoint of the ranks that were found.
+func (f *finder) join(ctx context.Context) (*checkpoint.Checkpoint, error) {
+	strategy, err := f.strategy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := Join(f.ranks, strategy, f.Options)
+	if err != nil {
+		return nil, err
+	}
+	c.Warnings = append(f.warnings, c.Warnings...)
+	return c, nil
+}
+
+// Join makes one checkpoint of indexed ranks, ascending by ID, and a strategy,
+// nil if there is none. It opens nothing.
+func Join(ranks []checkpoint.Rank, strategy *layout.Strategy, o Options) (*checkpoint.Checkpoint, error) {
+	c := &checkpoint.Checkpoint{Format: ranks[0].Header.Index.Format, Stages: 1, Devices: 1, Ranks: ranks, PerRank: o.PerRank}
+	for _, r := range ranks {
+		if got := r.Header.Index.Format; got != c.Format {
+			return nil, diag.Errorf(diag.Usage, "rank %d is %s, rank %d is %s", ranks[0].ID, c.Format, r.ID, got).
+				WithHint("set `source.format` to read files of one format only")
+		}
+	}
+	j := &joiner{Checkpoint: c, opt: o}
+	switch {
+	case strategy != nil && !o.PerRank:
+		c.Stages, c.Devices, c.Strategy = strategy.Stages, strategy.Devices, strategy
+	case o.Rules != nil && !o.PerRank:
+		c.Stages, c.Devices = o.Rules.Stages(), o.Rules.Devices()
+	case o.PerRank:
+		c.Stages = ranks[len(ranks)-1].ID + 1
+	case len(ranks) > 1:
+		if !o.TargetPlaced {
+			return nil, diag.Errorf(diag.Usage, "the source has %d rank folders, but neither source nor target has a strategy or mesh", len(ranks)).
+				WithHint("set `source.strategy` (or `source.mesh` and `[[source.layout]]`); to convert every rank's file as it is, use `--per-rank`")
+		}
+		c.Devices = ranks[len(ranks)-1].ID + 1
+	case ranks[0].ID != 0:
+		return nil, diag.Errorf(diag.Usage, "the source has rank %d alone, and no strategy", ranks[0].ID).
+			WithHint("set `source.strategy`, or give the file's own path")
+	}
+	if err := j.ranksFit(); err != nil {
+		return nil, err
+	}
+	j.survey()
+	if c.Strategy == nil && o.Rules != nil && !o.PerRank {
+		if err := j.applyRules(); err != nil {
+			return nil, err
+		}
+	}
+	if err := j.tensors(); err != nil {
+		return nil, err
+	}
+	j.leaves()
+	for _, h := range j.headers {
+		c.Warnings = append(c.Warnings, h.header.Index.Warnings...)
+	}
+	return c, nil
+}
+
+// group is the ranks of one stage that share a header.
+type group struct {
+	stage  int
+	header *checkpoint.Header
+	ranks  []int // indices into Checkpoint.Ranks, ascending
+}
+
+type joiner struct {
+	*checkpoint.Checkpoint
+	opt     Options
+	headers []*group // by stage ascending, then by highest rank descending
+}
+
+// ranksFit drops ranks that the strategy does not have.
+func (j *joiner) ranksFit() error {
+	if j.PerRank {
+		return nil
+	}
+	n := j.Stages * j.Devices
+	keep := slices.DeleteFunc(slices.Clone(j.Ranks), func(r checkpoint.Rank) bool { return r.ID >= n })
+	if len(keep) == 0 {
+		return diag.Errorf(diag.Usage, "the strategy has %d ranks, none of them has a folder", n)
+	}
+	if d := len(j.Ranks) - len(keep); d > 0 {
+		j.Warnings = append(j.Warnings, diag.Warnf("the source has %d rank folders, its strategy %d ranks: those from rank %d on are not read", len(j.Ranks), n, n))
+	}
+	j.Ranks = keep
+	return nil
+}
+
+// survey groups ranks by stage and header.
+func (j *joiner) survey() {
+	type key struct {
+		stage  int
+		header *checkpoint.Header
+	}
+	at := map[key]*group{}
+	for i, r := range j.Ranks {
+		k := key{r.ID / j.Devices, r.Header}
+		g := at[k]
+		if g == nil {
+			g = &group{stage: k.stage, header: k.header}
+			at[k] = g
+			j.headers = append(j.headers, g)
+		}
+		g.ranks = append(g.ranks, i)
+	}
+	slices.SortFunc(j.headers, func(a, b *group) int {
+		if a.stage != b.stage {
+			return a.stage - b.stage
+		}
+		return b.ranks[len(b.ranks)-1] - a.ranks[len(a.ranks)-1]
+	})
+}
+
+// applyRules makes a strategy of the job's declaration and the names and dims
+// that the headers show.
+func (j *joiner) applyRules() error {
+	var params []layout.Param
+	stages := map[string][]int{}
+	dims := map[string]int{}
+	var order []string
+	for _, g := range j.headers {
+		for _, e := range g.header.Index.Entries {
+			if len(stages[e.Name]) == 0 {
+				order = append(order, e.Name)
+				dims[e.Name] = len(e.Shape)
+			}
+			if !slices.Contains(stages[e.Name], g.stage) {
+				stages[e.Name] = append(stages[e.Name], g.stage)
+			}
+		}
+	}
+	for _, name := range order {
+		p, err := j.opt.Rules.Place(name, dims[name], stages[name])
+		if err != nil {
+			return err
+		}
+		params = append(params, p...)
+	}
+	s, err := layout.NewStrategy(j.Stages, j.Devices, params)
+	j.Strategy = s
+	return err
+}
+
+// tensors makes the global tensors, in MindSpore's order: the highest stage
+// first, in a stage the highest rank's file first (facts 8.4).
+func (j *joiner) tensors() error {
+	at := map[string]int{}
+	for s := j.Stages - 1; s >= 0; s-- {
+		if j.PerRank {
+			clear(at)
+		}
+		for _, g := range j.headers {
+			if g.stage != s {
+				continue
+			}
+			for i := range g.header.Index.Entries {
+				e := &g.header.Index.Entries[i]
+				if g.header.Find(e.Name) != e {
+					return diag.Errorf(diag.Damaged, "tensor `%s` stands twice in one file", e.Name).InFile(j.file(g)).OfTensor(e.Name)
+				}
+				k, seen := at[e.Name]
+				if !seen {
+					k = len(j.Tensors)
+					at[e.Name] = k
+					j.Tensors = append(j.Tensors, checkpoint.Global{Name: e.Name, Path: e.Path, DType: e.DType, Note: e.Note, Seq: e.Seq})
+				}
+				if err := j.place(&j.Tensors[k], g, e); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if j.PerRank {
+		slices.SortStableFunc(j.Tensors, func(a, b checkpoint.Global) int { return a.Places[0].Stage - b.Places[0].Stage })
+	}
+	return nil
+}
+
+func (j *joiner) file(g *group) string { return j.Ranks[g.ranks[0]].Files[0].Name }
+
+// place adds what one header says of a tensor, and proves that it agrees with
+// what is known already.
+func (j *joiner) place(t *checkpoint.Global, g *group, e *checkpoint.Entry) error {
+	if e.DType != t.DType {
+		return j.disagree(t, g, "has type %s", "has type %s", e.DType, t.DType)
+	}
+	l, err := j.layoutOf(t, g, e)
+	if err != nil {
+		return err
+	}
+	shape, ok := l.Global(e.Shape)
+	if !ok {
+		return diag.Errorf(diag.Damaged, "part of shape %v does not fit its layout %s", e.Shape, l).
+			InFile(j.file(g)).OfRank(j.Ranks[g.ranks[0]].ID).OfTensor(t.Name)
+	}
+	if t.Shape == nil {
+		t.Shape = shape
+		if _, ok := t.DType.Bytes(shape); !ok {
+			return diag.Errorf(diag.Damaged, "global shape %v is not possible", shape).InFile(j.file(g)).OfTensor(t.Name)
+		}
+	} else if !slices.Equal(shape, t.Shape) {
+		return j.disagree(t, g, "has a part of a tensor of shape %v", "makes it %v", shape, t.Shape)
+	}
+	i, found := slices.BinarySearchFunc(t.Places, g.stage, func(p checkpoint.Place, s int) int { return p.Stage - s })
+	if !found {
+		t.Places = slices.Insert(t.Places, i, checkpoint.Place{Stage: g.stage, Layout: l})
+	}
+	return nil
+}
+
+// disagree names a tensor, a rank, its file, and both values.
+func (j *joiner) disagree(t *checkpoint.Global, g *group, here, there string, a, b any) error {
+	other := j.firstHolder(t.Name)
+	d := diag.Errorf(diag.Damaged, "tensor `%s` "+here+", rank %d "+there, t.Name, a, j.Ranks[other].ID, b)
+	d.InFile(j.file(g)).OfRank(j.Ranks[g.ranks[0]].ID).OfTensor(t.Name)
+	return d.WithHint("the files may be of different runs or steps, or the strategy of another run; rank %d is read from `%s`", j.Ranks[other].ID, j.Ranks[other].Files[0].Name)
+}
+
+func (j *joiner) firstHolder(name string) int {
+	for s := j.Stages - 1; s >= 0; s-- {
+		for _, g := range j.headers {
+			if g.stage == s && g.header.Find(name) != nil {
+				return g.ranks[0]
+			}
+		}
+	}
+	return 0
+}
+
+// layoutOf is how the ranks of a stage hold a tensor: as the strategy says, or
+// whole on each rank that has it.
+func (j *joiner) layoutOf(t *checkpoint.Global, g *group, e *checkpoint.Entry) (*layout.Layout, error) {
+	var p *layout.Param
+	if j.Strategy != nil {
+		if p = j.Strategy.InStage(t.Name, g.stage); p == nil && j.Strategy.Has(t.Name) {
+			// Another stage's parameter: the runtime keeps a shared copy here
+			// (tied embeddings). Its layout is not recorded for this stage.
+			p = j.Strategy.Find(t.Name)[0]
+		}
+	}
+	if p == nil {
+		if pl := t.Place(g.stage); pl != nil {
+			return pl.Layout, nil
+		}
+		m, err := mesh.New(nil, []int{j.Devices})
+		if err != nil {
+			return nil, err
+		}
+		return layout.Replicated(m, len(e.Shape)), nil
+	}
+	t.Named = true
+	if p.Field != 0 {
+		return nil, diag.Errorf(diag.Usage, "table `%s` is cut by fields (%d of them), which is not supported", t.Name, p.Field).OfTensor(t.Name)
+	}
+	l, err := j.resolve(p, e, g)
+	if err != nil {
+		return nil, err
+	}
+	if l.NDim() != len(e.Shape) {
+		return nil, diag.Errorf(diag.Damaged, "tensor `%s` has %d dims, its strategy %d: shape %v, layout %s", t.Name, len(e.Shape), l.NDim(), e.Shape, l).
+			InFile(j.file(g)).OfRank(j.Ranks[g.ranks[0]].ID).OfTensor(t.Name).WithHint("the strategy may be of another network")
+	}
+	return l, nil
+}
+
+// leaves takes over what is no tensor, from the lowest rank that has it. Leaves
+// of other ranks that differ are kept out and named.
+func (j *joiner) leaves() {
+	first := j.Ranks[0].Header.Index
+	j.Leaves = first.Leaves
+	j.Meta = first.Metadata
+	for _, g := range j.headers {
+		if g.header.Index == first || j.PerRank {
+			continue
+		}
+		for _, l := range g.header.Index.Leaves {
+			i := slices.IndexFunc(j.Leaves, func(o checkpoint.Leaf) bool { return o.Path.Equal(l.Path) })
+			switch {
+			case i < 0:
+				j.Leaves = append(slices.Clip(j.Leaves), l)
+			case j.Leaves[i].Value != l.Value || j.Leaves[i].Type != l.Type:
+				j.Warnings = append(j.Warnings, diag.Warnf("leaf `%s` differs between ranks; rank %d's value is taken", l.Path.Label(), j.Ranks[0].ID).
+					InFile(j.file(g)).OfRank(j.Ranks[g.ranks[0]].ID))
+			}
+		}
+	}
+}

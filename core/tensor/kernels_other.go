@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package tensor
+
+func chooseKernels() *kernelSet { return plainKernels() }

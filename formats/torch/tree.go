@@ -1,0 +1,113 @@
+package torch
+
+import (
+	"sort"
+
+	"github.com/seed-e934e81e/convert/core/checkpoint"
+	"github.com/seed-e934e81e/convert/core/diag"
+)
+
+// node is one value of the tree that is to be written: a tensor, a leaf, a
+// container, or several of these where a tensor has a state.
+type node struct {
+	part   checkpoint.Part // the step that leads here
+	tensor int             // index into Output.Tensors, or -1
+	leaf   *checkpoint.Leaf
+	kids   []*node // in order
+	byPart map[checkpoint.Part]*node
+}
+
+func newNode(p checkpoint.Part) *node { return &node{part: p, tensor: -1} }
+
+// path is where a node is, for messages.
+type place struct {
+	path checkpoint.Path
+	put  func(*node)
+	seq  int
+}
+
+// buildTree puts tensors and leaves where their paths say, in the order that
+// the source had them.
+func buildTree(out checkpoint.Output) (*node, error) {
+	places := make([]place, 0, len(out.Tensors)+len(out.Leaves))
+	for i := range out.Tensors {
+		t := &out.Tensors[i]
+		path := t.Path
+		if path == nil {
+			path = checkpoint.Keys(t.Name)
+		}
+		places = append(places, place{path: path, seq: t.Seq, put: func(n *node) { n.tensor = i }})
+	}
+	for i := range out.Leaves {
+		l := &out.Leaves[i]
+		places = append(places, place{path: l.Path, seq: l.Seq, put: func(n *node) { n.leaf = l }})
+	}
+	sort.SliceStable(places, func(i, j int) bool { return places[i].seq < places[j].seq })
+	root := newNode(checkpoint.Part{})
+	for i, p := range places {
+		if i%64 == 0 {
+			out.Yield()
+		}
+		if len(p.path) > maxDepth {
+			return nil, diag.Errorf(diag.Failed, "`%s` is nested more than %d deep", p.path.Label(), maxDepth)
+		}
+		n := root
+		for _, part := range p.path {
+			n = n.kid(part)
+		}
+		tensor, leaf := n.tensor, n.leaf
+		if p.put(n); n.tensor >= 0 && n.leaf != nil || tensor >= 0 && tensor != n.tensor || leaf != nil && leaf != n.leaf {
+			return nil, diag.Errorf(diag.Failed, "two values would be written as `%s`", p.path.Label()).OfTensor(p.path.Label())
+		}
+	}
+	return root, nil
+}
+
+func (n *node) kid(p checkpoint.Part) *node {
+	if k := n.byPart[p]; k != nil {
+		return k
+	}
+	if n.byPart == nil {
+		n.byPart = map[checkpoint.Part]*node{}
+	}
+	k := newNode(p)
+	n.byPart[p] = k
+	n.kids = append(n.kids, k)
+	return k
+}
+
+// split divides the kids into keys or elements, attributes, parts of a tensor's
+// state, and parts of a sparse tensor.
+func (n *node) split() (items, attrs, states, sparse []*node) {
+	for _, k := range n.kids {
+		switch k.part.Kind {
+		case checkpoint.AttrPart:
+			attrs = append(attrs, k)
+		case checkpoint.StatePart:
+			states = append(states, k)
+		case checkpoint.SparsePart:
+			sparse = append(sparse, k)
+		default:
+			items = append(items, k)
+		}
+	}
+	return items, attrs, states, sparse
+}
+
+// state is the kid under that part of the state, or nil.
+func (n *node) state(text string) *node {
+	return n.byPart[checkpoint.Part{Kind: checkpoint.StatePart, Text: text}]
+}
+
+// hasTensor reports whether a tensor is at or under n.
+func (n *node) hasTensor() bool {
+	if n.tensor >= 0 {
+		return true
+	}
+	for _, k := range n.kids {
+		if k.hasTensor() {
+			return true
+		}
+	}
+	return false
+}
