@@ -64,7 +64,8 @@ type Place struct {
 type Rank struct {
 	ID     int
 	Files  []FileRef
-	Header *Header
+	Header *Header // shared with ranks that are laid out alike
+	Checks []Check // sums that the rank's own files hold
 }
 
 // FileRef names a file of a checkpoint.

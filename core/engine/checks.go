@@ -15,7 +15,7 @@ import (
 func (r *run) checkSources(ctx context.Context) error {
 	for i := range r.Source.Ranks {
 		k := &r.Source.Ranks[i]
-		for _, c := range k.Header.Index.Checks {
+		for _, c := range k.Checks {
 			if c.Advisory && !r.o.Strict {
 				continue
 			}

@@ -44,7 +44,7 @@ func (d *decoder) side(n *node, name string, m *mesh.Mesh, rules []LayoutRule) {
 	case lay != nil && grid == nil && !d.near[name+".mesh"]:
 		d.fail(d.at.value(lay), "`%s.layout` needs a mesh", name).WithHint("add `mesh = { axes = [\"dp\", \"tp\"], shape = [2, 4] }` under `[%s]`", name)
 		return
-	case grid != nil && lay == nil && !d.near[name+".layout"]:
+	case m != nil && lay == nil && !d.near[name+".layout"]:
 		d.fail(d.at.key(grid), "`%s.mesh` has no layouts", name).WithHint("add a `[[%s.layout]]` with `match = \"*\"` and `shard = \"replicate\"`", name)
 		return
 	}

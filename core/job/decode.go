@@ -94,6 +94,9 @@ func (n *node) describe() string {
 	}
 	switch v := n.value.(type) {
 	case string:
+		if v == "" {
+			return "an empty string"
+		}
 		return "the string " + quote(v)
 	case int64:
 		return fmt.Sprintf("the integer %d", v)
@@ -108,6 +111,9 @@ func (n *node) describe() string {
 }
 
 func quote(s string) string {
+	if s == "" {
+		return "empty"
+	}
 	if len(s) > 40 {
 		s = s[:37] + "…"
 	}

@@ -42,6 +42,9 @@ func (d *decoder) expand(n *node, s string, keep func(name string) bool) (string
 			}
 			seen[whole]++
 			v, set := d.lookup(n, name, whole, seen[whole])
+			if keep != nil && !set {
+				d.list[len(d.list)-1].WithHint("`${…}` is a group of `match` by its name, `(?P<name>…)`, or by its number, or else an environment variable")
+			}
 			if keep != nil {
 				v = strings.ReplaceAll(v, "$", "$$")
 			}

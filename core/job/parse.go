@@ -92,7 +92,13 @@ func (d *decoder) syntax(err error) {
 	if msg != "" {
 		msg = strings.ToLower(msg[:1]) + msg[1:]
 	}
-	d.fail(d.at.span(span{off, off + max(pe.Position.Len, 1)}), "the job is no TOML: %s", msg)
+	e := d.fail(d.at.span(span{off, off + max(pe.Position.Len, 1)}), "the job is no TOML: %s", msg)
+	switch {
+	case strings.HasPrefix(msg, "expected value but found"):
+		e.WithHint("text is written in quotes: `path = \"out\"`")
+	case strings.HasPrefix(msg, "invalid escape"):
+		e.WithHint("in single quotes a backslash is a character like any other: `'C:\\models'`")
+	}
 }
 
 // sort puts the diagnostics in the order of the text, those without a line

@@ -190,7 +190,7 @@ func (f *finder) single(ctx context.Context, name string) (checkpoint.Rank, erro
 	if err != nil {
 		return checkpoint.Rank{}, err
 	}
-	return checkpoint.Rank{Files: []checkpoint.FileRef{ref}, Header: checkpoint.NewHeader(x, []int64{ref.Size})}, nil
+	return checkpoint.Rank{Files: []checkpoint.FileRef{ref}, Header: checkpoint.NewHeader(x, []int64{ref.Size}), Checks: x.Checks}, nil
 }
 
 // weightMap reads the index file of a checkpoint of several files, if the
@@ -260,7 +260,7 @@ func (f *finder) several(ctx context.Context, m weightmap.WeightMap) (checkpoint
 	if len(m.Weights) < len(x.Entries) {
 		f.warn(diag.Warnf("the files hold %d tensors, their index names %d; all are converted", len(x.Entries), len(m.Weights)))
 	}
-	return checkpoint.Rank{Files: refs, Header: h}, nil
+	return checkpoint.Rank{Files: refs, Header: h, Checks: x.Checks}, nil
 }
 
 func fileOf(e *checkpoint.Entry) int {

@@ -2,6 +2,8 @@
 package all
 
 import (
+	"runtime"
+
 	"github.com/seed-e934e81e/convert/core/checkpoint"
 	"github.com/seed-e934e81e/convert/core/diag"
 	"github.com/seed-e934e81e/convert/core/layout"
@@ -22,5 +24,5 @@ func Strategies(files []ranks.StrategyFile) (*layout.Strategy, diag.List, error)
 	for i, f := range files {
 		in[i] = mindspore.StrategyFile{Name: f.Name, Bytes: f.Bytes}
 	}
-	return mindspore.ReadStrategies(in)
+	return mindspore.ReadStrategies(in, runtime.Gosched)
 }

@@ -68,7 +68,7 @@ func readRecord(c *cursor) (record, error) {
 	err = r.readValue(c)
 	if over := r.end - c.size; over > 0 && (err == nil || isFormat(err)) {
 		e := bad(r.off, "the file ends inside the record%s, %d bytes are missing", r.of(), over)
-		e.Hint = "the file is cut off: copy it again"
+		e.Hint = cutOff
 		return r, e
 	}
 	return r, err

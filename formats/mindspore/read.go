@@ -139,7 +139,7 @@ func (x *indexer) trailer() (bool, error) {
 	}
 	if rest < trailerSize {
 		e := bad(at, "the file ends inside its crc_num trailer, %d of %d bytes are missing", trailerSize-rest, trailerSize)
-		e.Hint = "the file is cut off: copy it again"
+		e.Hint = cutOff
 		return false, e
 	}
 	want := binary.BigEndian.Uint64(b[rest-8:])

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -260,3 +262,40 @@ func TestIndexStopsWhenCancelled(t *testing.T) {
 		t.Errorf("Index = %v, want %v", err, context.Canceled)
 	}
 }
+
+func TestIndexBoundsTheNumberOfRecords(t *testing.T) {
+	one := rec("a", "Int8", []int64{0}, nil)
+	b := bytes.Repeat(one, maxRecords)
+	mustIndex(t, b)
+	if _, err := index(cat(b, one)); formatError(err) == nil || !strings.Contains(err.Error(), "more than 1048576 records") {
+		t.Errorf("Index = %v, want a bound on records", err)
+	}
+}
+
+func TestIndexBoundsWarnings(t *testing.T) {
+	var b []byte
+	for range 100 {
+		b = append(b, rec("a", "Int8", []int64{1}, []byte{1})...)
+		b = append(b, rec("b", "Int8", []int64{1}, []byte{1})...)
+	}
+	x := mustIndex(t, b)
+	if n := len(x.Warnings); n != maxNotes+1 || !strings.Contains(x.Warnings[n-1].Summary, "178 more tensors are stored twice") {
+		t.Errorf("%d warnings, the last %v; want %d and a count of the rest", n, x.Warnings[n-1], maxNotes+1)
+	}
+}
+
+func TestIndexGivesReadErrorsOfTheFile(t *testing.T) {
+	b := rec("a", "Int8", []int64{1}, seq(1))
+	_, err := Format{}.Index(context.Background(), checkpoint.Input{File: shrunk{file: b[:12], size: int64(len(b))}, Yield: noYield})
+	if formatError(err) != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("Index of a file that shrank = %v, want %v", err, io.ErrUnexpectedEOF)
+	}
+}
+
+// shrunk has fewer bytes than it said.
+type shrunk struct {
+	file
+	size int64
+}
+
+func (s shrunk) Size() int64 { return s.size }

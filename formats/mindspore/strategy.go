@@ -86,15 +86,18 @@ func ReadStage(file StrategyFile, yield func()) (s *layout.Strategy, stage int, 
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	p := parts[0]
-	if p.merged {
-		return nil, 0, nil, diag.Errorf(diag.Damaged, "the strategy is of several stages, want one stage's").InFile(p.file)
+	if parts[0].merged {
+		return nil, 0, nil, diag.Errorf(diag.Damaged, "the strategy is a merged one, want that of one stage").InFile(file.Name)
 	}
-	stage = int(p.params[0].stage)
-	for i := range p.params {
-		p.params[i].stage = 0
+	params, err := m.merge(parts)
+	if err != nil {
+		return nil, 0, nil, err
 	}
-	s, err = m.strategy(p.params)
+	stage = int(params[0].stage)
+	for i := range params {
+		params[i].stage = 0
+	}
+	s, err = m.strategy(params)
 	return s, stage, m.notes, err
 }
 

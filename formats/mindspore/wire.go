@@ -22,6 +22,9 @@ func bad(off int64, format string, args ...any) *checkpoint.FormatError {
 	return &checkpoint.FormatError{Format: name, Off: off, Msg: fmt.Sprintf(format, args...)}
 }
 
+// cutOff is the hint for files that end too early.
+const cutOff = "the file is cut off: copy it again"
+
 // cursor reads protobuf fields of a file through a small window, so that
 // stepping over contents costs no reads of them.
 type cursor struct {
@@ -74,7 +77,9 @@ func (c *cursor) octet(end int64) (byte, error) {
 // short says that the file or the message around a field ends inside of it.
 func (c *cursor) short(end int64) error {
 	if c.pos >= c.size {
-		return bad(c.pos, "the file ends inside a field, at least 1 byte is missing")
+		e := bad(c.pos, "the file ends inside a field, at least 1 byte is missing")
+		e.Hint = cutOff
+		return e
 	}
 	return bad(c.pos, "a field runs past the end of its message at byte %d", end)
 }

@@ -2,10 +2,11 @@ package torch
 
 import (
 	"context"
-	"sort"
+	"fmt"
 	"strings"
 
 	"github.com/seed-e934e81e/convert/core/checkpoint"
+	"github.com/seed-e934e81e/convert/core/diag"
 	"github.com/seed-e934e81e/convert/formats/pickle"
 )
 
@@ -42,7 +43,7 @@ func (e *emitter) root(n *node) error {
 // writable reports whether a value can be written; where not, it is noted as
 // dropped.
 func (e *emitter) writable(n *node) bool {
-	if n.hasTensor() || n.leaf == nil {
+	if n.holds || n.leaf == nil {
 		return true
 	}
 	v := n.leaf.Value
@@ -54,9 +55,9 @@ func (e *emitter) writable(n *node) bool {
 		}
 		e.drop("an object of `" + what + "` cannot be written")
 		return false
-	case v.Kind == checkpoint.Text || v.Kind == checkpoint.Integer:
-		if err := writeScalar(pickle.NewWriter(), n.leaf); err != nil {
-			e.drop(err.Error())
+	case v.Kind == checkpoint.Text && n.leaf.Type != "str", v.Kind == checkpoint.Integer && v.Big != "":
+		if !writeScalar(pickle.NewWriter(), n.leaf) {
+			e.drop("a `" + n.leaf.Type + "` that cannot be written")
 			return false
 		}
 	}
@@ -80,7 +81,8 @@ func (e *emitter) value(n *node) error {
 		}
 	}
 	if n.leaf != nil && n.leaf.Value.Kind != checkpoint.Sized && n.leaf.Value.Kind != checkpoint.Opaque && len(n.kids) == 0 {
-		return writeScalar(e.w, n.leaf)
+		writeScalar(e.w, n.leaf)
+		return nil
 	}
 	typ := "dict"
 	if n.leaf != nil {
@@ -88,7 +90,11 @@ func (e *emitter) value(n *node) error {
 	}
 	switch typ {
 	case "list", "tuple", "set", "frozenset", "deque", "ndarray_object":
-		if list, ok := elements(items); ok && len(attrs) == 0 && len(states) == 0 && len(sparse) == 0 {
+		if list, ok := elements(items); ok && len(items) == len(n.kids) {
+			if strings.HasSuffix(typ, "set") && !hashable(list) {
+				e.drop("a `" + typ + "` of objects is written as a list")
+				typ = "list"
+			}
 			return e.sequence(typ, list)
 		}
 	case "OrderedDict":
@@ -268,8 +274,8 @@ func (e *emitter) pairs(kids []*node) error {
 				return nil
 			}
 			if k.part.Kind == checkpoint.OtherPart && !writeLiteral(pickle.NewWriter(), k.part.Text) {
-				if k.hasTensor() {
-					return cannot(e.out.Tensors[k.firstTensor()].Name, "its key %s cannot be written", k.part.Text)
+				if k.holds {
+					return e.cannot("its key `%s` cannot be written", k.part.Text)
 				}
 				e.drop("its key cannot be written")
 				return nil
@@ -302,13 +308,24 @@ func (e *emitter) key(p checkpoint.Part) {
 	}
 }
 
-// byIndex sorts nodes by a list of names.
-func byName(kids []*node, names []string) []*node {
-	rank := map[string]int{}
-	for i, n := range names {
-		rank[n] = i
+// hashable reports whether all elements can stand in a set once written.
+func hashable(list []*node) bool {
+	for _, k := range list {
+		if k == nil {
+			continue
+		}
+		if items, ok := elements(k.kids); k.holds || len(k.kids) > 0 && (k.leaf == nil || k.leaf.Type != "tuple" || !ok || !hashable(items)) {
+			return false
+		}
+		if k.leaf != nil && k.leaf.Value.Kind == checkpoint.Sized && k.leaf.Type != "tuple" && k.leaf.Type != "frozenset" {
+			return false
+		}
 	}
-	out := append([]*node{}, kids...)
-	sort.SliceStable(out, func(i, j int) bool { return rank[out[i].part.Text] < rank[out[j].part.Text] })
-	return out
+	return true
+}
+
+// cannot is the error for a tensor that a torch file cannot hold.
+func (e *emitter) cannot(format string, args ...any) error {
+	label := e.path.Label()
+	return diag.Errorf(diag.Failed, "`%s` cannot be written to a torch file: %s", label, fmt.Sprintf(format, args...)).OfTensor(label)
 }

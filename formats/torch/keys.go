@@ -45,6 +45,9 @@ func keyOf(n *pickle.Node) dictKey {
 	case pickle.Str, pickle.Bytes:
 		return dictKey{kind: n.Kind, text: n.Text}
 	}
+	if s, ok := bytesOf(n); ok {
+		return dictKey{kind: pickle.Bytes, text: s}
+	}
 	return dictKey{kind: n.Kind, node: n}
 }
 
@@ -119,6 +122,10 @@ func writeRepr(b *strings.Builder, n *pickle.Node, depth int) {
 	case pickle.Global:
 		b.WriteString("<" + fullName(n) + ">")
 	default:
+		if s, ok := bytesOf(n); ok {
+			b.WriteString("b" + quoteBytes(s))
+			return
+		}
 		b.WriteString("<" + n.Kind.String() + ">")
 	}
 }

@@ -41,8 +41,8 @@ func storageClass(full string) (dtype.Type, bool) {
 	return dtype.Invalid, false
 }
 
-// storage is what a persistent id names: a run of elements, one record each.
-type storage struct {
+// store is what a persistent id names: a run of elements, one record each.
+type store struct {
 	class string
 	dtype dtype.Type
 	numel int64
@@ -52,7 +52,7 @@ type storage struct {
 
 // storage resolves a persistent id,
 // ('storage', class, key, location, number of elements).
-func (w *walker) storage(n *pickle.Node) (*storage, error) {
+func (w *walker) storage(n *pickle.Node) (*store, error) {
 	if n.Kind != pickle.PersID || n.Items[0].Kind != pickle.Tuple {
 		return nil, w.bad(n, "a storage is wanted, found a %s", n.Kind)
 	}
@@ -75,7 +75,7 @@ func (w *walker) storage(n *pickle.Node) (*storage, error) {
 		}
 		return s, nil
 	}
-	s := &storage{class: class, dtype: t, numel: numel}
+	s := &store{class: class, dtype: t, numel: numel}
 	var fits bool
 	if s.bytes, fits = storageBytes(t, numel); !fits {
 		return nil, w.bad(n, "storage `%.200s` has %d elements", key, numel)

@@ -30,7 +30,7 @@ type tensor struct {
 	shape   []int64
 	strides []int64
 	offset  int64
-	store   *storage
+	store   *store
 	negate  bool
 	conj    bool
 	note    map[string]string
@@ -254,6 +254,13 @@ func (w *walker) tie(t *tensor, e *checkpoint.Entry, path checkpoint.Path) {
 	e.Note = note
 }
 
+// sparseParts are the parts of sparse tensors by layout, in the order of torch.
+var sparseParts = map[string][]string{
+	"coo": {"indices", "values"},
+	"csr": {"crow", "col", "values"}, "bsr": {"crow", "col", "values"},
+	"csc": {"ccol", "row", "values"}, "bsc": {"ccol", "row", "values"},
+}
+
 // sparse lists the parts of _rebuild_sparse_tensor and its kin, called with
 // (layout, (parts…, size[, is_coalesced])).
 func (w *walker) sparse(n *pickle.Node, args []*pickle.Node, path checkpoint.Path, depth int) error {
@@ -261,15 +268,8 @@ func (w *walker) sparse(n *pickle.Node, args []*pickle.Node, path checkpoint.Pat
 		return w.bad(n, "a sparse tensor is rebuilt from %d arguments, a layout and a tuple are wanted", len(args))
 	}
 	layout := strings.TrimPrefix(layoutName(args[0]), "torch.sparse_")
-	var parts []string
-	switch layout {
-	case "coo":
-		parts = []string{"indices", "values"}
-	case "csr", "bsr":
-		parts = []string{"crow", "col", "values"}
-	case "csc", "bsc":
-		parts = []string{"ccol", "row", "values"}
-	default:
+	parts := sparseParts[layout]
+	if parts == nil {
 		return w.bad(n, "sparse layout %s is not known", repr(args[0]))
 	}
 	data := args[1].Items

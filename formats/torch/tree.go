@@ -7,40 +7,41 @@ import (
 	"github.com/seed-e934e81e/convert/core/diag"
 )
 
-// node is one value of the tree that is to be written: a tensor, a leaf, a
-// container, or several of these where a tensor has a state.
+// node is one value of the tree that is to be written: a tensor or a leaf, and
+// what it holds.
 type node struct {
 	part   checkpoint.Part // the step that leads here
 	tensor int             // index into Output.Tensors, or -1
 	leaf   *checkpoint.Leaf
+	holds  bool    // a tensor is here or further down
 	kids   []*node // in order
 	byPart map[checkpoint.Part]*node
 }
 
 func newNode(p checkpoint.Part) *node { return &node{part: p, tensor: -1} }
 
-// path is where a node is, for messages.
+// place is where a tensor or leaf belongs.
 type place struct {
-	path checkpoint.Path
-	put  func(*node)
-	seq  int
+	path   checkpoint.Path
+	tensor int
+	leaf   *checkpoint.Leaf
+	seq    int
 }
 
 // buildTree puts tensors and leaves where their paths say, in the order that
 // the source had them.
 func buildTree(out checkpoint.Output) (*node, error) {
 	places := make([]place, 0, len(out.Tensors)+len(out.Leaves))
-	for i := range out.Tensors {
-		t := &out.Tensors[i]
+	for i, t := range out.Tensors {
 		path := t.Path
 		if path == nil {
 			path = checkpoint.Keys(t.Name)
 		}
-		places = append(places, place{path: path, seq: t.Seq, put: func(n *node) { n.tensor = i }})
+		places = append(places, place{path: path, tensor: i, seq: t.Seq})
 	}
 	for i := range out.Leaves {
 		l := &out.Leaves[i]
-		places = append(places, place{path: l.Path, seq: l.Seq, put: func(n *node) { n.leaf = l }})
+		places = append(places, place{path: l.Path, tensor: -1, leaf: l, seq: l.Seq})
 	}
 	sort.SliceStable(places, func(i, j int) bool { return places[i].seq < places[j].seq })
 	root := newNode(checkpoint.Part{})
@@ -52,13 +53,15 @@ func buildTree(out checkpoint.Output) (*node, error) {
 			return nil, diag.Errorf(diag.Failed, "`%s` is nested more than %d deep", p.path.Label(), maxDepth)
 		}
 		n := root
+		n.holds = n.holds || p.tensor >= 0
 		for _, part := range p.path {
 			n = n.kid(part)
+			n.holds = n.holds || p.tensor >= 0
 		}
-		tensor, leaf := n.tensor, n.leaf
-		if p.put(n); n.tensor >= 0 && n.leaf != nil || tensor >= 0 && tensor != n.tensor || leaf != nil && leaf != n.leaf {
+		if n.tensor >= 0 || n.leaf != nil {
 			return nil, diag.Errorf(diag.Failed, "two values would be written as `%s`", p.path.Label()).OfTensor(p.path.Label())
 		}
+		n.tensor, n.leaf = p.tensor, p.leaf
 	}
 	return root, nil
 }
@@ -97,17 +100,4 @@ func (n *node) split() (items, attrs, states, sparse []*node) {
 // state is the kid under that part of the state, or nil.
 func (n *node) state(text string) *node {
 	return n.byPart[checkpoint.Part{Kind: checkpoint.StatePart, Text: text}]
-}
-
-// hasTensor reports whether a tensor is at or under n.
-func (n *node) hasTensor() bool {
-	if n.tensor >= 0 {
-		return true
-	}
-	for _, k := range n.kids {
-		if k.hasTensor() {
-			return true
-		}
-	}
-	return false
 }

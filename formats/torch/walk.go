@@ -25,7 +25,7 @@ const (
 type walker struct {
 	ctx      context.Context
 	r        *reader
-	storages map[string]*storage
+	storages map[string]*store
 	inline   map[*pickle.Node][]byte
 	ties     map[string]checkpoint.Path
 
@@ -45,7 +45,7 @@ type walker struct {
 func newWalker(ctx context.Context, r *reader, p *pickle.Result, size int) *walker {
 	w := &walker{
 		ctx: ctx, r: r,
-		storages: map[string]*storage{},
+		storages: map[string]*store{},
 		inline:   map[*pickle.Node][]byte{},
 		ties:     map[string]checkpoint.Path{},
 		first:    map[*pickle.Node]checkpoint.Path{},

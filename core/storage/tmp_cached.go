@@ -1,3 +1,0 @@
-package storage
-
-func Cached(src Source) Source { return src }
