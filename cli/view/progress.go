@@ -98,32 +98,40 @@ func (m *Meter) Line(now time.Time, s Style) string {
 	if width <= 0 {
 		width = 80
 	}
-	line := fmt.Sprintf("%s  %3d%%", Clock(now.Sub(m.start)), p.Percent())
-	parts := []string{BytesOf(p.Done, p.Total)}
+	room := width - 1 // a line that touches the edge wraps
+	head := fmt.Sprintf("%s  %3d%%", Clock(now.Sub(m.start)), p.Percent())
+	tail := ""
+	for _, x := range m.facts(now) {
+		if Width(head)+Width(tail)+3+Width(x) > room {
+			return Cut(head+tail, max(room, 1))
+		}
+		tail += "   " + x
+	}
+	room -= Width(head) + Width(tail)
+	if n := min(room-2, 24); n >= 12 {
+		head += "  " + s.paint(blue, bar(p, n))
+		room -= n + 2
+	}
+	if p.File != "" && room >= 16 {
+		tail += "   " + s.paint(faint, cutLeft(Clean(p.File), room-3))
+	}
+	return head + tail
+}
+
+// facts are what a line says, the most wanted first.
+func (m *Meter) facts(now time.Time) []string {
+	p := m.last
+	out := []string{BytesOf(p.Done, p.Total)}
 	if r := m.Rate(now); r > 0 {
-		parts = append(parts, Rate(r))
+		out = append(out, Rate(r))
 	}
 	if eta, ok := m.ETA(now); ok {
-		parts = append(parts, "eta "+Clock(eta))
+		out = append(out, "eta "+Clock(eta))
 	}
 	if p.Files > 0 {
-		parts = append(parts, fmt.Sprintf("files %d/%d", p.FilesDone, p.Files))
+		out = append(out, fmt.Sprintf("files %d/%d", p.FilesDone, p.Files))
 	}
-	for _, x := range parts {
-		if Width(line)+3+Width(x) >= width {
-			return Cut(line, width-1)
-		}
-		line += "   " + x
-	}
-	if room := width - 1 - Width(line) - 3; room >= 12 {
-		bar := bar(p, min(room, 24))
-		head, rest, _ := strings.Cut(line, "   ")
-		line = head + "  " + s.paint(blue, bar) + "   " + rest
-	}
-	if room := width - 1 - visible(line) - 3; p.File != "" && room >= 16 {
-		line += "   " + s.paint(faint, cutLeft(Clean(p.File), room))
-	}
-	return line
+	return out
 }
 
 func bar(p Progress, width int) string {
@@ -134,21 +142,6 @@ func bar(p Progress, width int) string {
 		body += ">" + strings.Repeat(" ", inner-full-1)
 	}
 	return "[" + body + "]"
-}
-
-// visible is the width of a line that may hold colours.
-func visible(s string) int {
-	for {
-		i := strings.Index(s, "\x1b[")
-		if i < 0 {
-			return Width(s)
-		}
-		j := strings.IndexByte(s[i:], 'm')
-		if j < 0 {
-			return Width(s)
-		}
-		s = s[:i] + s[i+j+1:]
-	}
 }
 
 // Log draws progress as a line of a log.

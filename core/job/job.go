@@ -20,6 +20,7 @@ const Version = 1
 // Job is what a job file asks for, defaults filled in.
 type Job struct {
 	Name   string // the file's name, as messages call it
+	Text   []byte // the file, as it was read
 	Source Source
 	Target Target
 	Maps   []mapping.Rule

@@ -33,7 +33,7 @@ func Parse(name string, text []byte, o Options) (*Job, diag.List) {
 	}
 	d.at.note(root)
 	j := defaults()
-	j.Name, j.places = name, d.at
+	j.Name, j.Text, j.places = name, text, d.at
 	d.job(root, &j)
 	d.sort()
 	if d.errors > 0 {

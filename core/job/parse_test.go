@@ -35,6 +35,7 @@ func TestDefaults(t *testing.T) {
 	j.places = nil
 	want := &Job{
 		Name: "job.toml",
+		Text: []byte(minimal),
 		Source: Source{
 			Path:     Path{Text: "in", Full: filepath.FromSlash("/jobs/in")},
 			Select:   Select{Rule: SelectNewest},

@@ -130,3 +130,18 @@ func (p *Plan) FileName(g *Group, rank int) string {
 	}
 	return fmt.Sprintf("rank_%d/%s%d%s", rank, p.Prefix, rank, p.Format.Describe().Extensions[0])
 }
+
+// FileSize is the size of a file of a group; of the first rank's where the
+// parts of the ranks differ in shape.
+func (p *Plan) FileSize(group int) int64 { return p.blueprints[group].Size }
+
+// Group is the group that holds a target rank, or nil. Where a checkpoint is
+// split into several files it is the first.
+func (p *Plan) Group(rank int) *Group {
+	for i := range p.Groups {
+		if _, ok := slices.BinarySearch(p.Groups[i].Ranks, rank); ok {
+			return &p.Groups[i]
+		}
+	}
+	return nil
+}

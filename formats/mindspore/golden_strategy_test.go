@@ -69,9 +69,9 @@ func TestGoldenFoldersAndMergedFilesAgree(t *testing.T) {
 	}
 }
 
-// wrongTraps are the parameters of which facts/mindspore.md 7.2 and 7.3 say
-// that the strategy does not describe what is stored.
-func wrongTrap(p *layout.Param) bool { return p.OptUnknown || p.Field > 0 }
+// undescribed tells the parameters of which the strategy does not say how they
+// are stored (specs/formats/mindspore.md 2).
+func undescribed(p *layout.Param) bool { return p.OptUnknown || p.Field > 0 }
 
 func TestGoldenShapesFitTheirStrategies(t *testing.T) {
 	checked := 0
@@ -110,7 +110,7 @@ func checkShapes(t *testing.T, c *goldenCase, s *layout.Strategy) (checked int) 
 			for i := range x.Entries {
 				e := &x.Entries[i]
 				p := s.InStage(e.Name, rank/s.Devices)
-				if p == nil || wrongTrap(p) {
+				if p == nil || undescribed(p) {
 					continue
 				}
 				whole, ok := p.Layout.Global(e.Shape)

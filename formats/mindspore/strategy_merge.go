@@ -98,6 +98,7 @@ func agree(a, b *param) error {
 // stage names: all ranks of a stage run the same graph.
 func (m *merger) noteGaps(u *union, parts []part) {
 	for _, p := range parts {
+		m.yield()
 		mine := make(map[id]bool, len(p.params))
 		for _, x := range p.params {
 			mine[id{x.stage, x.name}] = true
@@ -130,12 +131,10 @@ func (m *merger) choose(single, merged []part) ([]param, error) {
 			return nil, err
 		}
 	}
-	best := -1
-	for i := range merged {
-		if u, err := m.unite(merged[i : i+1]); err == nil && best < 0 && covers(u, rest) {
-			best = i
-		}
-	}
+	best := slices.IndexFunc(merged, func(p part) bool {
+		u, err := m.unite([]part{p})
+		return err == nil && covers(u, rest)
+	})
 	switch {
 	case best < 0 && len(single) == 0:
 		return rest.params, nil

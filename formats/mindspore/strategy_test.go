@@ -249,7 +249,7 @@ func TestReadStage(t *testing.T) {
 }
 
 func TestWriteStrategyIsWhatMindSporeWrites(t *testing.T) {
-	// facts of 5.1: every field is there, empty ones too, and -1 has ten bytes.
+	// Every field is there, the empty ones too.
 	s, _, err := ReadStrategies([]StrategyFile{stageFile("s", 0, 2, "w")}, noYield)
 	if err != nil {
 		t.Fatal(err)
@@ -310,7 +310,7 @@ func seq64(n int) []int64 {
 }
 
 func TestTheStepIsTheAverageDistance(t *testing.T) {
-	// Facts 7.2: the group {0,1,4,5} of a mesh [2 2 2] cut by axis 1 has step 1.
+	// The group {0,1,4,5} of a mesh [2 2 2] cut by axis 1 has step 1.
 	it := item{matrix: []int64{2, 2, 2}, maps: [][]int64{{1, -1}}, step: 9, size: -1}
 	l, _, err := it.layout()
 	if err != nil {

@@ -152,7 +152,7 @@ func (p *parser) readDType(r *record) error {
 			break
 		}
 		if err = p.setType(r, begin, name); err == nil {
-			err = p.unit()
+			err = p.Null()
 		}
 	}
 	if err == nil && n != 1 {
@@ -179,18 +179,6 @@ func typeNames() string {
 		names[i] = t.Safetensors()
 	}
 	return strings.Join(names, " ")
-}
-
-// unit reads null or an empty object, both of which serde takes for nothing.
-func (p *parser) unit() error {
-	if p.Peek() != jsontext.Object {
-		return p.Null()
-	}
-	err := p.BeginObject()
-	if err == nil && p.More('}', &err) {
-		return p.Want("`}`")
-	}
-	return err
 }
 
 func (p *parser) readShape(r *record) error {

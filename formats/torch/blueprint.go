@@ -16,6 +16,9 @@ const prefix = "archive/"
 // later load: data.pkl, the notes, the storages in the order in which the
 // pickle names them, the version. Every tensor has a storage of its own.
 func (Format) Blueprint(ctx context.Context, out checkpoint.Output) (*checkpoint.Blueprint, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	root, err := buildTree(out)
 	if err != nil {
 		return nil, err

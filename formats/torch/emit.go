@@ -327,5 +327,5 @@ func hashable(list []*node) bool {
 // cannot is the error for a tensor that a torch file cannot hold.
 func (e *emitter) cannot(format string, args ...any) error {
 	label := e.path.Label()
-	return diag.Errorf(diag.Failed, "`%s` cannot be written to a torch file: %s", label, fmt.Sprintf(format, args...)).OfTensor(label)
+	return diag.Errorf(diag.Usage, "`%s` cannot be written to a torch file: %s", label, fmt.Sprintf(format, args...)).OfTensor(label)
 }

@@ -18,9 +18,8 @@ var classOf = map[dtype.Type]string{
 	dtype.QI8: "QInt8Storage", dtype.QU8: "QUInt8Storage", dtype.QI32: "QInt32Storage",
 }
 
-// plainOf is what the stored integers of a quantized type are without their
-// parameters.
-var plainOf = map[dtype.Type]dtype.Type{dtype.QI8: dtype.I8, dtype.QU8: dtype.U8, dtype.QI32: dtype.I32}
+// quantizedTypes are stored integers that mean nothing without their scale.
+var quantizedTypes = map[dtype.Type]bool{dtype.QI8: true, dtype.QU8: true, dtype.QI32: true}
 
 // tensor writes a tensor; attributes and the role of a parameter wrap it.
 func (e *emitter) tensor(n *node) error {
@@ -29,13 +28,11 @@ func (e *emitter) tensor(n *node) error {
 	if len(states) != len(n.kids) {
 		return e.cannot("other values lie inside of it")
 	}
-	if q := n.state("qscheme"); q != nil && plainOf[t.DType] != dtype.Invalid {
+	if q := n.state("qscheme"); q != nil && quantizedTypes[t.DType] {
 		return e.quantized(n, q)
 	}
-	typ := t.DType
-	if p := plainOf[typ]; p != dtype.Invalid {
-		e.drop("without its scale the tensor is written as its stored integers")
-		typ = p
+	if quantizedTypes[t.DType] {
+		return e.cannot("it is quantized, and its scale is missing")
 	}
 	if class := t.Note["class"]; class != "" {
 		e.drop("the class `" + class + "` of a tensor is not written")
@@ -53,7 +50,7 @@ func (e *emitter) tensor(n *node) error {
 		}
 		w.Mark()
 	}
-	if err := e.plainTensor(t, n.tensor, typ, len(states) > 0 && !parameter); err != nil {
+	if err := e.plainTensor(t, n.tensor, len(states) > 0 && !parameter); err != nil {
 		return err
 	}
 	if parameter {
@@ -77,8 +74,8 @@ func (e *emitter) tensor(n *node) error {
 // plainTensor writes the call of _rebuild_tensor_v2; of _v3 for the types that
 // have no storage class, which torch knows from 2.3 on. typed leaves out the
 // call and puts the class torch.Tensor between function and arguments.
-func (e *emitter) plainTensor(t *checkpoint.Tensor, index int, typ dtype.Type, typed bool) error {
-	w := e.w
+func (e *emitter) plainTensor(t *checkpoint.Tensor, index int, typed bool) error {
+	w, typ := e.w, t.DType
 	class := classOf[typ]
 	shape := t.Shape
 	fn := "_rebuild_tensor_v2"

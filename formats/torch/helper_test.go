@@ -71,6 +71,9 @@ func gather(file []byte, e *checkpoint.Entry) ([]byte, error) {
 		return run[:n], nil
 	}
 	strides := d.Strides
+	if n, _ := e.DType.Bytes(e.Shape); strides == nil && !d.BigEndian {
+		return run[d.Offset*size:][:n], nil
+	}
 	if strides == nil {
 		strides = box.Strides(e.Shape)
 	}
@@ -78,13 +81,13 @@ func gather(file []byte, e *checkpoint.Entry) ([]byte, error) {
 	var walk func(dim int, at int64)
 	walk = func(dim int, at int64) {
 		if dim == len(e.Shape) {
-			x := slices.Clone(run[at*size:][:size])
+			x := len(out)
+			out = append(out, run[at*size:][:size]...)
 			if u := int(e.DType.Unit()); d.BigEndian {
-				for i := 0; i < len(x); i += u {
-					slices.Reverse(x[i : i+u])
+				for ; x < len(out); x += u {
+					slices.Reverse(out[x : x+u])
 				}
 			}
-			out = append(out, x...)
 			return
 		}
 		for i := range e.Shape[dim] {

@@ -58,6 +58,9 @@ func (Format) Probe(s checkpoint.Sample) checkpoint.Match {
 // Index reads the directory of the archive, its pickle and the headers of its
 // records.
 func (Format) Index(ctx context.Context, in checkpoint.Input) (*checkpoint.Index, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	r := &reader{in: in, index: &checkpoint.Index{Format: name, Variant: "zip"}}
 	if err := r.read(ctx); err != nil {
 		return nil, err

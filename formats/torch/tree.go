@@ -50,7 +50,7 @@ func buildTree(out checkpoint.Output) (*node, error) {
 			out.Yield()
 		}
 		if len(p.path) > maxDepth {
-			return nil, diag.Errorf(diag.Failed, "`%s` is nested more than %d deep", p.path.Label(), maxDepth)
+			return nil, diag.Errorf(diag.Usage, "`%s` is nested more than %d deep", p.path.Label(), maxDepth).OfTensor(p.path.Label())
 		}
 		n := root
 		n.holds = n.holds || p.tensor >= 0
@@ -59,7 +59,7 @@ func buildTree(out checkpoint.Output) (*node, error) {
 			n.holds = n.holds || p.tensor >= 0
 		}
 		if n.tensor >= 0 || n.leaf != nil {
-			return nil, diag.Errorf(diag.Failed, "two values would be written as `%s`", p.path.Label()).OfTensor(p.path.Label())
+			return nil, diag.Errorf(diag.Usage, "two values would be written as `%s`", p.path.Label()).OfTensor(p.path.Label())
 		}
 		n.tensor, n.leaf = p.tensor, p.leaf
 	}

@@ -1,0 +1,33 @@
+//go:build !unix && !windows
+
+package storage
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
+
+// In a page or a sandbox files are handed in; the file system is as good as
+// the host makes it.
+
+const closeFirst = true
+
+func tryLock(*os.File) error { return errors.ErrUnsupported }
+
+func maxDescriptors() int { return 64 }
+
+func tooMany(error) bool { return false }
+
+func syncDir(string) error { return nil }
+
+func reserve(f *os.File, size int64) error { return f.Truncate(size) }
+
+func renameNew(old, name string) error {
+	if _, err := os.Lstat(name); err == nil {
+		return &os.LinkError{Op: "rename", Old: old, New: name, Err: fs.ErrExist}
+	}
+	return os.Rename(old, name)
+}
+
+func noSpaceLeft(error) bool { return false }

@@ -1,0 +1,103 @@
+package pickle
+
+import (
+	"bytes"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+)
+
+func parseOne(t *testing.T, w *Writer) *Node {
+	t.Helper()
+	b := w.Stop()
+	r, err := Parse(b, Limits{})
+	if err != nil || r.End != len(b) || r.Proto != 2 {
+		t.Fatalf("Parse(%q) = %+v, %v", b, r, err)
+	}
+	return r.Root
+}
+
+func TestIntegersComeBack(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range 5000 {
+		v := int64(rnd.Uint64()) >> rnd.UintN(64)
+		switch i {
+		case 0:
+			v = math.MinInt64
+		case 1:
+			v = math.MaxInt64
+		}
+		w := NewWriter()
+		w.Int(v)
+		if got, ok := parseOne(t, w).IsInt(); !ok || got != v {
+			t.Fatalf("Int(%d) is read as %d, %v", v, got, ok)
+		}
+	}
+}
+
+func TestLargeIntegersComeBack(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		v := new(big.Int)
+		for range 1 + rnd.UintN(31) {
+			v.Lsh(v, 64).Or(v, new(big.Int).SetUint64(rnd.Uint64()))
+		}
+		if rnd.UintN(2) == 0 {
+			v.Neg(v)
+		}
+		w := NewWriter()
+		if !w.BigInt(v.String()) {
+			t.Fatalf("BigInt(%s) is refused", v)
+		}
+		n := parseOne(t, w)
+		if got, ok := n.IsInt(); ok && v.IsInt64() && got == v.Int64() {
+			continue
+		}
+		if n.Text != v.String() {
+			t.Fatalf("BigInt(%s) is read as %s", v, n.Text)
+		}
+	}
+	for _, s := range []string{"", "-", "1x", string(bytes.Repeat([]byte{'9'}, 700))} {
+		w := NewWriter()
+		if before := w.Len(); w.BigInt(s) || w.Len() != before {
+			t.Errorf("BigInt(%.10q) is written", s)
+		}
+	}
+}
+
+func TestStringsComeBack(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"", ""}, {"abc", "abc"}, {"é中😀", "é中😀"},
+		{"lone \xed\xa0\x80 surrogate", "lone \xed\xa0\x80 surrogate"},
+		{"a\xffb", "a\xed\xb3\xbfb"},
+	} {
+		w := NewWriter()
+		w.Mark()
+		w.Str(c.in)
+		w.Str(c.in)
+		w.Tuple()
+		n := parseOne(t, w)
+		if n.Items[0].Text != c.want || n.Items[0] != n.Items[1] {
+			t.Errorf("Str(%q) is read as %q, shared: %v", c.in, n.Items[0].Text, n.Items[0] == n.Items[1])
+		}
+	}
+}
+
+func TestTheMemoGrowsBeyondAByte(t *testing.T) {
+	w := NewWriter()
+	w.Mark()
+	for i := range 600 {
+		w.Str(string(rune('a' + i)))
+	}
+	for i := range 600 {
+		w.Str(string(rune('a' + i)))
+	}
+	w.Tuple()
+	n := parseOne(t, w)
+	for i := range 600 {
+		if n.Items[i] != n.Items[600+i] {
+			t.Fatalf("string %d is not taken from the memo", i)
+		}
+	}
+}
