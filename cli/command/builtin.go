@@ -24,15 +24,18 @@ import (
 
 // Builtin is the core with the formats that are built in.
 func Builtin() Core {
-	b := builtin{fs: storage.NewLocal(storage.LocalOptions{})}
-	return Core{Formats: all.Formats(), Run: b.run, Plan: b.plan, Inspect: b.inspect}
+	b := builtin{fs: storage.NewLocal(storage.LocalOptions{}), formats: all.Formats()}
+	return Core{Formats: b.formats, Run: b.run, Plan: b.plan, Inspect: b.inspect, Generate: b.generate}
 }
 
 // builtin joins the commands and the core.
-type builtin struct{ fs storage.FS }
+type builtin struct {
+	fs      storage.FS
+	formats []checkpoint.Format
+}
 
 func (b builtin) env(o Options) pipeline.Env {
-	return pipeline.Env{FS: b.fs, Formats: all.Formats(), Strategies: all.Strategies, Strict: o.Strict, PerRank: o.PerRank, Yield: runtime.Gosched}
+	return pipeline.Env{FS: b.fs, Formats: b.formats, Strategies: all.Strategies, Strict: o.Strict, PerRank: o.PerRank, Yield: runtime.Gosched}
 }
 
 func (b builtin) plan(ctx context.Context, j *job.Job, o PlanOptions) (*Report, error) {
@@ -80,7 +83,7 @@ func (b builtin) run(ctx context.Context, j *job.Job, o Options) (*Report, error
 }
 
 func (b builtin) inspect(ctx context.Context, name string, o InspectOptions) (*Report, error) {
-	c, err := ranks.Open(ctx, name, ranks.Options{FS: b.fs, Formats: all.Formats(), Strict: o.Strict, Select: "newest", PerRank: true})
+	c, err := ranks.Open(ctx, name, ranks.Options{FS: b.fs, Formats: b.formats, Strict: o.Strict, Select: "newest", PerRank: true})
 	if err != nil {
 		return nil, err
 	}

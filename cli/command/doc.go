@@ -13,6 +13,7 @@ import (
 	"github.com/seed-e934e81e/convert/core/checkpoint"
 	"github.com/seed-e934e81e/convert/core/diag"
 	"github.com/seed-e934e81e/convert/core/job"
+	"github.com/seed-e934e81e/convert/core/seeded"
 )
 
 // Env is the surroundings of the program.
@@ -65,9 +66,11 @@ type InspectOptions struct {
 // GenerateOptions are the options of generate.
 type GenerateOptions struct {
 	Options
-	Format string
-	Seed   uint64 // the same seed gives the same bytes
-	Size   int64  // in bytes, about
+	seeded.Project
+	Words struct{ Format, DType, Mesh, To string } // as the user wrote them
+	Opt   int                                      // optimizer shard of the source
+	ToOpt int                                      // and of the target
+	Size  int64                                    // about how many bytes; 0 takes the model's layers
 }
 
 // Report is the result of a command, ready to be shown.

@@ -1,10 +1,13 @@
 package job
 
 import (
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/BurntSushi/toml"
 
 	"github.com/seed-e934e81e/convert/core/diag"
 	"github.com/seed-e934e81e/convert/core/dtype"
@@ -323,5 +326,30 @@ func TestWarningsLeaveTheJob(t *testing.T) {
 	j, list := Parse("job.toml", []byte(meshed+"[[target.layout]]\nmatch=\"*\"\nshard=\"replicate\"\n[[target.layout]]\nmatch=\"a\"\nshard=[]\n"), Options{})
 	if j == nil || len(list) != 1 || list[0].Severity != diag.Warning || list[0].Subject.Line != 10 {
 		t.Errorf("a layout that is never used gives %v, want one warning in line 10", list)
+	}
+}
+
+func TestSpecNamesEveryKey(t *testing.T) {
+	spec, err := os.ReadFile(filepath.FromSlash("../../specs/job.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v map[string]any
+	if _, err := toml.Decode(minimal, &v); err != nil {
+		t.Fatal(err)
+	}
+	d := &decoder{at: newPlaces("job.toml", ""), near: map[string]bool{}}
+	j := defaults()
+	d.job(build("", "", v, nil, nil), &j)
+	for _, name := range names(d.schema) {
+		prefix := ""
+		if table, ok := strings.CutPrefix(name, "`["); ok && table[0] != '[' {
+			prefix = strings.TrimSuffix(table, "]`") + "."
+		}
+		for _, k := range names(d.schema[name]) {
+			if !strings.Contains(string(spec), "| `"+prefix+k+"` |") {
+				t.Errorf("specs/job.md has no row for `%s%s`", prefix, k)
+			}
+		}
 	}
 }

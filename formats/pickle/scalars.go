@@ -217,7 +217,7 @@ func (m *machine) bytes(op byte) error {
 	if !ValidText(s) {
 		return m.bad("the text is not UTF-8")
 	}
-	return m.make(Node{Kind: Str, Text: s})
+	return m.make(Node{Kind: Str, Text: unescape(s)})
 }
 
 // oldString makes a node of a string of Python 2, which may be text or bytes:
@@ -227,32 +227,4 @@ func oldString(s string) Node {
 		return Node{Kind: Str, Text: s, Int: 1}
 	}
 	return Node{Kind: Bytes, Text: s}
-}
-
-// ValidText reports whether s is UTF-8 in which surrogates may stand alone, as
-// Python writes its strings ("surrogatepass").
-func ValidText(s string) bool {
-	for i := 0; i < len(s); {
-		if n := textRune(s[i:]); n > 0 {
-			i += n
-		} else {
-			return false
-		}
-	}
-	return true
-}
-
-// textRune is the length of the first character of s, a surrogate included,
-// and 0 where there is none.
-func textRune(s string) int {
-	if s[0] < utf8.RuneSelf {
-		return 1
-	}
-	if r, n := utf8.DecodeRuneInString(s); r != utf8.RuneError || n > 1 {
-		return n
-	}
-	if len(s) >= 3 && s[0] == 0xed && s[1] >= 0xa0 && s[1] <= 0xbf && s[2] >= 0x80 && s[2] <= 0xbf {
-		return 3
-	}
-	return 0
 }

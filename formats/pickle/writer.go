@@ -127,9 +127,9 @@ func (w *Writer) Float(f float64) {
 	w.buf = binary.BigEndian.AppendUint64(append(w.buf, opBinFloat), math.Float64bits(f))
 }
 
-// Str writes a string. Bytes that are not text (see ValidText) become lone
-// surrogates, as Python's "surrogateescape" has it: 0xff is U+DCFF. A string
-// that was written before is taken from the memo.
+// Str writes a string. A byte that is no UTF-8 becomes a surrogate, as Python's
+// "surrogateescape" has it: 0xff is U+DCFF. A string that was written before is
+// taken from the memo.
 func (w *Writer) Str(s string) {
 	if i, ok := w.strings[s]; ok {
 		w.get(i)
@@ -139,23 +139,6 @@ func (w *Writer) Str(s string) {
 	w.buf = binary.LittleEndian.AppendUint32(append(w.buf, opBinUnicode), uint32(len(t)))
 	w.buf = append(w.buf, t...)
 	w.strings[s] = w.put()
-}
-
-func escape(s string) string {
-	if ValidText(s) {
-		return s
-	}
-	var out []byte
-	for i := 0; i < len(s); {
-		if n := textRune(s[i:]); n > 0 {
-			out = append(out, s[i:i+n]...)
-			i += n
-		} else {
-			out = appendRune(out, 0xdc00|rune(s[i]))
-			i++
-		}
-	}
-	return string(out)
 }
 
 // Bytes writes a byte string, which protocol 2 can only do by a call.

@@ -67,19 +67,37 @@ func TestLargeIntegersComeBack(t *testing.T) {
 }
 
 func TestStringsComeBack(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
-		{"", ""}, {"abc", "abc"}, {"é中😀", "é中😀"},
-		{"lone \xed\xa0\x80 surrogate", "lone \xed\xa0\x80 surrogate"},
-		{"a\xffb", "a\xed\xb3\xbfb"},
-	} {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	list := []string{"", "abc", "é中😀", "lone \xed\xa0\x80 surrogate", "a\xffb", "\xed\xb3\xbf", "\xed\xb2", "\xc3"}
+	for range 2000 {
+		b := make([]byte, rnd.UintN(8))
+		for i := range b {
+			b[i] = "\xed\xb2\xb3\xbf\xa0\x80\xc3\xa9\xffab"[rnd.UintN(11)]
+		}
+		list = append(list, string(b))
+	}
+	for _, s := range list {
 		w := NewWriter()
 		w.Mark()
-		w.Str(c.in)
-		w.Str(c.in)
+		w.Str(s)
+		w.Str(s)
 		w.Tuple()
 		n := parseOne(t, w)
-		if n.Items[0].Text != c.want || n.Items[0] != n.Items[1] {
-			t.Errorf("Str(%q) is read as %q, shared: %v", c.in, n.Items[0].Text, n.Items[0] == n.Items[1])
+		if n.Items[0].Text != s || n.Items[0] != n.Items[1] {
+			t.Errorf("Str(%q) is read as %q, shared: %v", s, n.Items[0].Text, n.Items[0] == n.Items[1])
+		}
+	}
+}
+
+func TestEscapesOfBytesAreReadAsBytes(t *testing.T) {
+	for _, c := range []struct{ name, in, want string }{
+		{"a byte", "a\xed\xb3\xbf", "a\xff"},
+		{"another surrogate", "\xed\xa0\x80", "\xed\xa0\x80"},
+		{"the bytes of a character, which Python would not escape", "\xed\xb3\x83\xed\xb2\xa9", "\xed\xb3\x83\xed\xb2\xa9"},
+	} {
+		r, err := Parse([]byte("\x8c"+string(rune(len(c.in)))+c.in+"."), Limits{})
+		if err != nil || r.Root.Text != c.want {
+			t.Errorf("%s: %q, %v, want %q", c.name, r.Root.Text, err, c.want)
 		}
 	}
 }

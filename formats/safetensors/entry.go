@@ -45,7 +45,7 @@ func (p *parser) tensor(name string, at int) error {
 		p.records[i] = r
 		return nil
 	}
-	p.byName[name] = len(p.records)
+	p.byName[name] = int32(len(p.records))
 	p.records = append(p.records, r)
 	return nil
 }

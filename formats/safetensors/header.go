@@ -55,7 +55,7 @@ type parser struct {
 	header
 	strict   bool
 	yield    func() error
-	byName   map[string]int
+	byName   map[string]int32 // place in records
 	hasMeta  bool
 	lastType dtype.Type // of the name lastName: neighbours mostly share it
 	lastName string
@@ -67,7 +67,11 @@ func parse(text []byte, strict bool, yield func() error) (*header, error) {
 	if at := invalidUTF8(text); at >= 0 {
 		return nil, bad(lenSize+int64(at), "", "header is not UTF-8")
 	}
-	p := &parser{Reader: jsontext.NewReader(text), strict: strict, yield: yield, byName: make(map[string]int, min(len(text)/100, 1<<17))}
+	p := &parser{Reader: jsontext.NewReader(text), strict: strict, yield: yield}
+	n := min(bytes.Count(text, []byte(`"data_offsets"`)), len(text)/len(`"":{"dtype":"U8","shape":[],"data_offsets":[0,0]}`))
+	p.records = make([]record, 0, n)
+	p.dims = make([]uint64, 0, 2*n)
+	p.byName = make(map[string]int32, n)
 	if err := p.top(text); err != nil {
 		var je *jsontext.Error
 		if errors.As(err, &je) {

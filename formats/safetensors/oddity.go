@@ -57,7 +57,7 @@ func (o oddity) describe(what string) string {
 	case controlName:
 		return "the name of tensor " + quote(what) + " has control characters"
 	case misaligned:
-		return "tensor " + quote(what) + " does not begin at a multiple of its element's size"
+		return "tensor " + quote(what) + " does not begin at a multiple of its element's size in the data"
 	case hugeDim:
 		return "tensor " + quote(what) + " is empty and has dims that are too large to count, they are shown smaller"
 	case badLeaves:

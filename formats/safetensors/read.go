@@ -115,7 +115,7 @@ func (h *header) entries(n, size int64, strict bool, yield func() error) ([]chec
 		}
 		extents[i] = checkpoint.Extent{Off: base + int64(r.begin), Len: int64(r.end - r.begin)}
 		e.Data.Extents = extents[i : i+1 : i+1]
-		if w := r.dtype.Size(); w > 1 && extents[i].Off%w != 0 {
+		if w := r.dtype.Size(); w > 1 && r.begin%uint64(w) != 0 {
 			if err := h.oddities.note(misaligned, lenSize+int64(r.at), r.name, r.name, strict); err != nil {
 				return nil, err
 			}

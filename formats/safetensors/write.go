@@ -91,7 +91,7 @@ func place(out *checkpoint.Output, yield func() error) ([]placed, error) {
 		t := &tensors[i]
 		n, ok := t.dtype.Bytes(out.Tensors[t.index].Shape)
 		if !ok || n > math.MaxInt64-lenSize-maxHeader-at {
-			return nil, diag.Errorf(diag.Usage, "tensor %s: %s of shape %v does not fill whole bytes, or more than a file can have",
+			return nil, diag.Errorf(diag.Usage, "tensor %s: %s of shape %v has no whole number of bytes, or too many for a file",
 				quote(t.name), t.dtype, out.Tensors[t.index].Shape).OfTensor(t.name)
 		}
 		t.begin, t.end = at, at+n

@@ -77,16 +77,11 @@ func (e *emitter) tensor(n *node) error {
 func (e *emitter) plainTensor(t *checkpoint.Tensor, index int, typed bool) error {
 	w, typ := e.w, t.DType
 	class := classOf[typ]
-	shape := t.Shape
 	fn := "_rebuild_tensor_v2"
 	torchType := typ.Torch()
 	if class == "" {
 		fn = "_rebuild_tensor_v3"
-		if typ == dtype.F4E2M1 && len(shape) > 0 && shape[len(shape)-1]%2 == 0 {
-			torchType = "float4_e2m1fn_x2"
-			shape = append(append([]int64{}, shape[:len(shape)-1]...), shape[len(shape)-1]/2)
-		}
-		if torchType == "" || typ.Bits()%8 != 0 && typ != dtype.F4E2M1 {
+		if torchType == "" || typ.Bits()%8 != 0 {
 			return e.cannot("torch has no type for %s", typ)
 		}
 	}
@@ -99,8 +94,8 @@ func (e *emitter) plainTensor(t *checkpoint.Tensor, index int, typed bool) error
 		return err
 	}
 	w.Int(0)
-	e.ints(shape)
-	e.ints(box.Strides(shape))
+	e.ints(t.Shape)
+	e.ints(box.Strides(t.Shape))
 	w.Bool(t.Note["requires_grad"] == "true" && t.Note["parameter"] != "true")
 	e.orderedDict()
 	if class == "" {

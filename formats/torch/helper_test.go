@@ -103,27 +103,23 @@ func sum(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
+// fixture is a file of fixtures/torch, or the folder.
+func fixture(name ...string) string {
+	return filepath.Join(append([]string{"..", "..", "fixtures", "torch"}, name...)...)
+}
+
 // shared is a folder of the material that lies beside the project.
 func shared(t testing.TB, parts ...string) string {
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			t.Fatal("no go.mod above the package")
-		}
-		dir = up
-	}
-	p := filepath.Join(append([]string{dir, "..", "shared"}, parts...)...)
+	p := filepath.Join(append([]string{"..", "..", "..", "shared"}, parts...)...)
 	if _, err := os.Stat(p); err != nil {
 		t.Skipf("../shared is not here: %v", err)
 	}
 	return p
+}
+
+func sampleOf(name string, b []byte) checkpoint.Sample {
+	n := min(len(b), checkpoint.SampleSize)
+	return checkpoint.Sample{Head: b[:n], Tail: b[len(b)-n:], Size: int64(len(b)), Name: name}
 }
 
 // manifest is what the material's manifest.json says of a file.
@@ -149,8 +145,8 @@ type manifest struct {
 	}
 }
 
-func manifests(t testing.TB, dir string) []manifest {
-	b, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+func manifests(t testing.TB, file string) []manifest {
+	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
