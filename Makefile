@@ -41,7 +41,7 @@ cross: ## build for macOS, Windows and 64-bit Arm
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cli/convert
 
 bench: build ## measure the program beside `cp -r` and sync, and the planner
-	./cli/bench.sh
+	$(GO) run ./cli/bench
 	$(GO) test -run '^$$' -bench 'Plan|Cast|CRC|Copy|Header' -benchtime 1s ./core/... ./formats/...
 
 fuzz: ## fuzz every parser, FUZZTIME each (default 20s)

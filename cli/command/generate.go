@@ -58,18 +58,10 @@ digest of every tensor, which the job's manifest must repeat.`,
 				return diag.Errorf(diag.Usage, "`--size %s`: %v", size, err)
 			}
 		}
-		var r *Report
-		err = a.watch(func(progress func(view.Progress)) (err error) {
+		return a.report(c.Context(), func(ctx context.Context, progress func(view.Progress)) (*Report, error) {
 			o.Verbose, o.Options.Progress = a.verbose, progress
-			r, err = call(c.Context(), a.core.Generate != nil, func(ctx context.Context) (*Report, error) {
-				return a.core.Generate(ctx, args[0], o)
-			})
-			return err
+			return a.core.Generate(ctx, args[0], o)
 		})
-		if err != nil {
-			return err
-		}
-		return a.show(r)
 	}
 	return c
 }

@@ -42,18 +42,10 @@ each sum is of the tensor's contiguous little-endian bytes.`,
 			}
 			o.Match = &g
 		}
-		var r *Report
-		err := a.watch(func(progress func(view.Progress)) (err error) {
+		return a.report(c.Context(), func(ctx context.Context, progress func(view.Progress)) (*Report, error) {
 			o.Verbose, o.Progress = a.verbose, progress
-			r, err = call(c.Context(), a.core.Inspect != nil, func(ctx context.Context) (*Report, error) {
-				return a.core.Inspect(ctx, args[0], o)
-			})
-			return err
+			return a.core.Inspect(ctx, args[0], o)
 		})
-		if err != nil {
-			return err
-		}
-		return a.show(r)
 	}
 	return c
 }

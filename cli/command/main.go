@@ -181,8 +181,16 @@ func (a *app) stdoutStyle() view.Style {
 	return view.Style{Color: view.Color(a.color, w > 0, a.getenv), Width: w}
 }
 
-// show writes a report to standard output and its warnings to standard error.
-func (a *app) show(r *Report) error {
+// report calls the core, shows progress meanwhile and then the result.
+func (a *app) report(ctx context.Context, f func(context.Context, func(view.Progress)) (*Report, error)) error {
+	var r *Report
+	err := a.watch(func(progress func(view.Progress)) (err error) {
+		r, err = f(ctx, progress)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	a.tell(r.Warnings)
 	return a.print(r.Document, r.Text)
 }

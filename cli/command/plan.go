@@ -32,17 +32,9 @@ every machine for the same job and the same source files.`,
 		if err != nil {
 			return err
 		}
-		var r *Report
-		err = a.watch(func(progress func(view.Progress)) error {
-			r, err = call(c.Context(), a.core.Plan != nil, func(ctx context.Context) (*Report, error) {
-				return a.core.Plan(ctx, j, PlanOptions{Options: f.options(a, progress), All: all, By: view.By(by)})
-			})
-			return err
+		return a.report(c.Context(), func(ctx context.Context, progress func(view.Progress)) (*Report, error) {
+			return a.core.Plan(ctx, j, PlanOptions{Options: f.options(a, progress), All: all, By: view.By(by)})
 		})
-		if err != nil {
-			return err
-		}
-		return a.show(r)
 	}
 	return c
 }

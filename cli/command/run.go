@@ -37,17 +37,9 @@ an interruption leaves no half-written file.`,
 		if err != nil {
 			return err
 		}
-		var r *Report
-		err = a.watch(func(progress func(view.Progress)) error {
-			r, err = call(c.Context(), a.core.Run != nil, func(ctx context.Context) (*Report, error) {
-				return a.core.Run(ctx, j, f.options(a, progress))
-			})
-			return err
+		return a.report(c.Context(), func(ctx context.Context, progress func(view.Progress)) (*Report, error) {
+			return a.core.Run(ctx, j, f.options(a, progress))
 		})
-		if err != nil {
-			return err
-		}
-		return a.show(r)
 	}
 	return c
 }
@@ -58,12 +50,4 @@ func none(c *cobra.Command, args []string) error {
 		return nil
 	}
 	return diag.Errorf(diag.Usage, "`convert %s` takes no `%s`", c.Name(), args[0]).WithHint("`convert %s --help` shows how it is called", c.Name())
-}
-
-// call calls a part of the core.
-func call(ctx context.Context, there bool, f func(context.Context) (*Report, error)) (*Report, error) {
-	if !there {
-		return nil, diag.Errorf(diag.Failed, "this program is built without the part that does this")
-	}
-	return f(ctx)
 }

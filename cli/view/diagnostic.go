@@ -107,11 +107,11 @@ func plain(r []rune) string {
 
 // window cuts a line to a width so that what is marked stays in sight.
 func window(before, marked, after string, width int) (string, string, string) {
-	if Width(before)+Width(marked)+Width(after) <= width {
+	if Width(before)+max(Width(marked), 1)+Width(after) <= width {
 		return before, marked, after
 	}
 	marked = Cut(marked, width*2/3)
-	room := width - Width(marked)
+	room := width - max(Width(marked), 1)
 	if right := min(Width(after), room/3); Width(before) > room-right {
 		before = cutLeft(before, room-right)
 	}

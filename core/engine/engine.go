@@ -62,6 +62,8 @@ type Options struct {
 	Manifest string // name relative to Target
 	Events   func(Event)
 	Now      func() time.Time
+
+	sizes sizes // of bands; zero for the defaults
 }
 
 // Event is progress, for people.
@@ -94,12 +96,23 @@ type Result struct {
 // goroutines, the runtime.
 const reserve = 64 << 20
 
-// The sizes of bands.
-const (
-	bandSize   = 4 << 20
-	writeFloor = 512 << 10 // a band that fans out gives each target at least this
-	minBuffers = 8 << 20   // of one worker
-)
+// minBuffers is the least that one worker needs for its bands.
+const minBuffers = 8 << 20
+
+// sizes are the bytes of a band.
+type sizes struct {
+	band  int64
+	floor int64 // a band that fans out gives each target at least this
+}
+
+var defaultSizes = sizes{band: 4 << 20, floor: 512 << 10}
+
+func (o *Options) bands() sizes {
+	if o.sizes == (sizes{}) {
+		return defaultSizes
+	}
+	return o.sizes
+}
 
 // budget is the bytes of buffers that one worker may hold.
 func (o *Options) budget() int64 {
@@ -118,7 +131,7 @@ func PeakMemory(p *plan.Plan, o Options) int64 {
 		for _, it := range g.Items {
 			t := &p.Tensors[it.Tensor]
 			s := &p.Source.Tensors[t.Source]
-			g := geometry(t.Shape, s.DType.Bits(), s.Places[it.From].Layout, it.Layout, o.budget())
+			g := geometry(t.Shape, s.DType.Bits(), s.Places[it.From].Layout, it.Layout, o.budget(), o.bands())
 			if n := g.need(t.DType.Bits(), s.DType.Bits()); n > most {
 				most = n
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"github.com/seed-e934e81e/convert/core/checkpoint"
 	"github.com/seed-e934e81e/convert/core/diag"
 	"github.com/seed-e934e81e/convert/core/manifest"
 )
@@ -93,10 +94,10 @@ func (r *run) manifest() *manifest.Manifest {
 		}
 	}
 	for _, l := range r.Source.Leaves {
-		m.Leaves = append(m.Leaves, l.Path.Label())
+		m.Leaves = append(m.Leaves, checkpoint.JSONName(l.Path.Label()))
 	}
 	for _, d := range r.Dropped {
-		m.Dropped = append(m.Dropped, manifest.Dropped{Name: d.Name, Kind: d.Kind, Reason: d.Reason})
+		m.Dropped = append(m.Dropped, manifest.Dropped{Name: checkpoint.JSONName(d.Name), Kind: d.Kind, Reason: d.Reason})
 	}
 	return m
 }
@@ -104,12 +105,12 @@ func (r *run) manifest() *manifest.Manifest {
 func (r *run) record(i int) manifest.Tensor {
 	t := &r.Tensors[i]
 	s := &r.Source.Tensors[t.Source]
-	out := manifest.Tensor{Name: t.Name, DType: t.DType.String(), Shape: t.Shape, CRC64: r.digests[i].wrote}
+	out := manifest.Tensor{Name: checkpoint.JSONName(t.Name), DType: t.DType.String(), Shape: t.Shape, CRC64: r.digests[i].wrote}
 	if out.Shape == nil {
 		out.Shape = []int64{}
 	}
 	if s.Name != t.Name {
-		out.From = s.Name
+		out.From = checkpoint.JSONName(s.Name)
 	}
 	if s.DType != t.DType {
 		out.Cast, out.Source = s.DType.String(), r.digests[i].read

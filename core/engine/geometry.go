@@ -20,7 +20,7 @@ type bands struct {
 
 // geometry chooses the bands of a tensor so that a worker's buffers stay under
 // budget.
-func geometry(shape []int64, bits int64, from, to *layout.Layout, budget int64) bands {
+func geometry(shape []int64, bits int64, from, to *layout.Layout, budget int64, size sizes) bands {
 	g := bands{shape: shape, fan: 1}
 	if len(shape) == 0 {
 		return g
@@ -30,7 +30,7 @@ func geometry(shape []int64, bits int64, from, to *layout.Layout, budget int64) 
 	// twice that. A quarter of the budget leaves room for all of it.
 	most := max(budget/4, storage.Block)
 	g.fan = int64(max(inner(from, 0), inner(to, 0)))
-	g.limit = min(max(bandSize, g.fan*writeFloor), most)
+	g.limit = min(max(size.band, g.fan*size.floor), most)
 	rest := int64(1)
 	for i := range shape {
 		rest *= shape[i]

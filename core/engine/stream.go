@@ -20,7 +20,7 @@ type Reader struct {
 
 // NewReader reads from the files of c.
 func NewReader(fs storage.FS, c *checkpoint.Checkpoint) *Reader {
-	r := &run{Plan: &plan.Plan{Request: plan.Request{Source: c}}, pool: tensor.NewPool(4 * bandSize), sources: newSources(fs, c)}
+	r := &run{Plan: &plan.Plan{Request: plan.Request{Source: c}}, pool: tensor.NewPool(4 * defaultSizes.band), sources: newSources(fs, c)}
 	return &Reader{w: worker{run: r}}
 }
 
@@ -48,7 +48,7 @@ func (r *Reader) Stream(ctx context.Context, rank int, e *checkpoint.Entry, f fu
 	}
 	l := layout.Replicated(m, len(u.shape))
 	whole := box.Whole(u.shape)
-	geometry(u.shape, u.from*8, l, l, 4*bandSize).each(func(b box.Box) bool {
+	geometry(u.shape, u.from*8, l, l, 4*defaultSizes.band, defaultSizes).each(func(b box.Box) bool {
 		err = r.band(ctx, u, rank, e, whole, b, f)
 		return err == nil
 	})

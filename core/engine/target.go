@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -66,8 +67,47 @@ func (t *target) open(ctx context.Context) error {
 		return errors.Join(diag.Errorf(diag.Failed, "cannot lock the target").InFile(t.o.Target).Wrap(err), t.abort())
 	}
 	t.unlock = unlock
+	if err := t.cleanStale(ctx); err != nil {
+		return errors.Join(err, t.abort())
+	}
 	if err := t.exists(ctx); err != nil {
 		return errors.Join(err, t.abort())
+	}
+	return nil
+}
+
+// cleaner is a file system that knows which temporary files runs that were
+// killed have left behind.
+type cleaner interface {
+	CleanStale(ctx context.Context, dir string) (removed []string, err error)
+}
+
+// cleanStale removes what a killed run has left in the folders that are
+// written. Only files of our own pattern that no live process holds go.
+func (t *target) cleanStale(ctx context.Context) error {
+	c, ok := t.o.FS.(cleaner)
+	if !ok {
+		return nil
+	}
+	dirs := []string{t.o.Target}
+	for _, k := range t.files {
+		for _, n := range k.names {
+			if d := path.Dir(t.path(n)); d != dirs[len(dirs)-1] {
+				dirs = append(dirs, d)
+			}
+		}
+	}
+	for _, d := range dirs {
+		if _, err := t.o.FS.Stat(ctx, d); err != nil {
+			continue
+		}
+		removed, err := c.CleanStale(ctx, d)
+		if err != nil {
+			return diag.Errorf(diag.Failed, "cannot remove what an earlier run left").InFile(d).Wrap(err)
+		}
+		if len(removed) > 0 {
+			t.warn(&diag.Diagnostic{Severity: diag.Note, Summary: fmt.Sprintf("removed %d temporary files that a run which was killed had left in `%s`", len(removed), d)})
+		}
 	}
 	return nil
 }

@@ -105,10 +105,10 @@ func (r *run) unit(ti, place, selector int, uses []use) *unit {
 		layouts[i] = l
 		u.add(l, x, r.Devices)
 	}
-	budget := r.o.budget()
-	u.bands = geometry(u.shape, u.from*8, u.layout, u.sides[0].layout, budget)
+	budget, size := r.o.budget(), r.o.bands()
+	u.bands = geometry(u.shape, u.from*8, u.layout, u.sides[0].layout, budget, size)
 	for _, sd := range u.sides[1:] {
-		if g := geometry(u.shape, u.from*8, u.layout, sd.layout, budget); g.fan > u.bands.fan {
+		if g := geometry(u.shape, u.from*8, u.layout, sd.layout, budget, size); g.fan > u.bands.fan {
 			u.bands = g
 		}
 	}

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/seed-e934e81e/convert/core/diag"
 	"github.com/seed-e934e81e/convert/core/mesh"
@@ -51,9 +52,15 @@ func (d *decoder) side(n *node, name string, m *mesh.Mesh, rules []LayoutRule) {
 	if m == nil || lay == nil || lay.kind != list || len(lay.items) != len(rules) {
 		return
 	}
+	all := -1 // the first rule that matches everything
 	for i := range rules {
 		d.onMesh(lay.items[i], &rules[i], *m)
-		d.reached(lay.items, rules, i)
+		if all >= 0 {
+			d.warn(d.at.value(lay.items[i]), "this layout is never used: the first match wins, and `%s` matches everything", lay.items[all].path).
+				WithHint("put it before the one that matches everything")
+		} else if slices.ContainsFunc(rules[i].Globs, Glob.Everything) {
+			all = i
+		}
 	}
 }
 
@@ -125,19 +132,6 @@ func (d *decoder) noAxis(n *node, a string, m mesh.Mesh) {
 		return
 	}
 	e.WithHint("an entry of `shard` can be %s", listing(words, "or"))
-}
-
-// reached warns of a rule that an earlier one leaves nothing for.
-func (d *decoder) reached(nodes []*node, rules []LayoutRule, i int) {
-	for k := range rules[:i] {
-		for _, g := range rules[k].Globs {
-			if g.Everything() {
-				d.warn(d.at.value(nodes[i]), "this layout is never used: the first match wins, and `%s` matches everything", nodes[k].path).
-					WithHint("put it before the one that matches everything")
-				return
-			}
-		}
-	}
 }
 
 // ranksOf checks the ranks that are wanted.

@@ -179,16 +179,13 @@ func (d *decoder) optimizerShard(dst *int) field {
 
 func (d *decoder) stages(dst *[]int) field {
 	return func(n *node) {
+		seen := map[int]bool{}
 		one := func(x *node, out []int) []int {
 			s, ok := d.integer(x, 0, mesh.MaxRanks)
-			if !ok {
-				return out
+			if ok && seen[s] {
+				d.fail(d.at.value(x), "stage %d is named twice", s)
 			}
-			for _, o := range out {
-				if o == s {
-					d.fail(d.at.value(x), "stage %d is named twice", s)
-				}
-			}
+			seen[s] = true
 			return append(out, s)
 		}
 		if n.kind == scalar {

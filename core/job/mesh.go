@@ -8,6 +8,9 @@ import (
 // stage.
 const PipelineAxis = "pp"
 
+// maxAxes is more than any mesh has: 2^24 ranks have no more axes of size 2.
+const maxAxes = 24
+
 // StageMesh takes the pipeline axis off a mesh: what is left is the mesh of
 // each stage. A mesh without that axis is one stage.
 func StageMesh(m mesh.Mesh) (stages int, stage mesh.Mesh) {
@@ -29,6 +32,9 @@ func (d *decoder) mesh(dst **mesh.Mesh) field {
 		})
 		if n.kind == table {
 			d.meshNeeds(n, "axes", "shape")
+		}
+		if d.errors == before && len(axes) > maxAxes {
+			d.fail(d.at.value(n.field("axes")), "the mesh has %d axes, at most %d are possible", len(axes), maxAxes)
 		}
 		if d.errors == before && len(axes) != len(shape) {
 			d.fail(d.at.value(n.field("shape")), "the mesh has %d axes and %d sizes", len(axes), len(shape)).WithHint("each of `axes` has its size in `shape`, the outermost first")

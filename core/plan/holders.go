@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/seed-e934e81e/convert/core/box"
 	"github.com/seed-e934e81e/convert/core/checkpoint"
@@ -87,20 +86,7 @@ func (p *Plan) Compared(s *checkpoint.Global) bool {
 // coverage proves that some source rank holds every block that a target rank
 // needs, and names the first gap.
 func (m *maker) coverage() error {
-	full := make([]bool, m.Source.Stages)
-	for s := range full {
-		full[s] = m.stages[s].ranks == m.Source.Devices
-	}
-	type use struct {
-		item  Item
-		group *Group
-	}
-	uses := map[int][]use{}
-	for gi := range m.Groups {
-		for _, it := range m.Groups[gi].Items {
-			uses[it.Tensor] = append(uses[it.Tensor], use{it, &m.Groups[gi]})
-		}
-	}
+	uses := m.uses()
 	var gaps diag.List
 	missing := map[int]bool{}
 	for t := range m.Tensors {
@@ -114,10 +100,10 @@ func (m *maker) coverage() error {
 			continue
 		}
 		s := &m.Source.Tensors[m.Tensors[t].Source]
-		if m.everywhere(s, full) {
-			continue
-		}
 		for _, u := range uses[t] {
+			if m.everywhere(s, u.item.From) {
+				continue
+			}
 			if d := m.gap(s, u.item, u.group, missing); d != nil {
 				gaps = append(gaps, d)
 				break
@@ -130,18 +116,9 @@ func (m *maker) coverage() error {
 	return gaps.Err()
 }
 
-// everywhere reports whether all ranks of the first place's stage hold s.
-func (m *maker) everywhere(s *checkpoint.Global, full []bool) bool {
-	st := s.Places[0].Stage
-	if !full[st] {
-		return false
-	}
-	for _, h := range m.stages[st].headers {
-		if h.Find(s.Name) == nil {
-			return false
-		}
-	}
-	return true
+// everywhere reports whether all ranks of a place's stage hold s.
+func (m *maker) everywhere(s *checkpoint.Global, place int) bool {
+	return m.holders(s, s.Places[place].Stage) == m.Source.Devices
 }
 
 // gap finds a block of s that a rank of the group needs and no rank holds.
@@ -190,28 +167,4 @@ func (m *maker) gapError(s *checkpoint.Global, rank, target, copies int) *diag.D
 		return d.WithHint("%s; copy the rank's file from where the run was saved", what)
 	}
 	return d.WithHint("no other rank holds that part; copy the rank's file from where the run was saved")
-}
-
-// distinctBlocks is the blocks of a source layout that the group's ranks need,
-// as a count, and true where it is all.
-func (m *maker) distinctBlocks(s *checkpoint.Global, it Item, ranks []int, total int) (int, bool) {
-	l := s.Places[it.From].Layout
-	if len(ranks) == total {
-		return l.Blocks(), true
-	}
-	seen := map[int]bool{}
-	boxes := map[string]bool{}
-	for _, r := range ranks {
-		b := it.Layout.Box(s.Shape, r%m.Devices)
-		if k := b.String(); boxes[k] {
-			continue
-		} else {
-			boxes[k] = true
-		}
-		l.Overlap(s.Shape, b, func(block []int, _ box.Box) bool {
-			seen[l.Rank(slices.Clone(block), 0)] = true
-			return true
-		})
-	}
-	return len(seen), false
 }

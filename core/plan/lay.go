@@ -111,8 +111,14 @@ func (m *maker) blueprintAll() error {
 		if err != nil {
 			return err
 		}
+		if empty := len(l.Tensors) == 0 && leavesOf(l) >= len(m.Groups[i].Leaves); empty && (len(m.Source.Tensors) > 0 || l.Size == 0) {
+			return diag.Errorf(diag.Usage, "nothing is left to write: `%s` would be empty", m.FileName(&m.Groups[i], m.Groups[i].Ranks[0])).WithHint("look at the rules of `[[map]]` that drop tensors")
+		}
 		m.blueprints[i] = l
 		for _, d := range l.Dropped {
+			if d.What == "metadata" && d.Path.Label() == "format" {
+				continue // says of which framework the file is; each format has its own way
+			}
 			k := d.What + "\x00" + d.Path.Label()
 			if !seen[k] {
 				seen[k] = true
@@ -121,6 +127,17 @@ func (m *maker) blueprintAll() error {
 		}
 	}
 	return nil
+}
+
+// leavesOf is the number of leaves that a format has dropped.
+func leavesOf(l *laid) int {
+	n := 0
+	for _, d := range l.Dropped {
+		if d.What == "leaf" {
+			n++
+		}
+	}
+	return n
 }
 
 // FileName is the name of a target rank's file, relative to the target's root.

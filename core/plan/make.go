@@ -21,8 +21,8 @@ func Make(ctx context.Context, q Request) (*Plan, error) {
 	}
 	p := &Plan{Request: q, Stages: 1, Devices: 1}
 	m := &maker{Plan: p, ctx: ctx}
-	p.stages = surveyStages(q.Source)
 	p.indexOf = indexNames(q.Source)
+	m.surveyStages()
 	if err := m.mapNames(); err != nil {
 		return nil, err
 	}
@@ -195,9 +195,17 @@ func (m *maker) groups() error {
 			}
 			g.Leaves, g.Meta = r.Header.Index.Leaves, r.Header.Index.Metadata
 		}
-		if len(mine) > 0 {
+		switch {
+		case len(mine) == 0:
+		case len(g.Items) == 0 && m.strat != nil:
+			// MindSpore writes no such file either, and loads no empty one.
+			m.Notes = append(m.Notes, fmt.Sprintf("stage %d of the target holds nothing: its %s get no files", s, count(len(mine), "rank")))
+		default:
 			m.Groups = append(m.Groups, g)
 		}
+	}
+	if len(m.Groups) == 0 && len(m.Notes) > 0 {
+		return diag.Errorf(diag.Usage, "nothing is left to write: no target rank would hold a tensor").WithHint("look at the target's strategy, `[[map]]` and `target.ranks`")
 	}
 	if len(m.Groups) == 0 {
 		return diag.Errorf(diag.Usage, "no target rank is left to write").WithHint("look at `target.ranks`")

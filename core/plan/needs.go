@@ -63,13 +63,25 @@ func (n Need) Span(s *checkpoint.Global) (file int, off, length int64, ok bool) 
 	return x.File, x.Off + first*size/8, (end - first) * size / 8, true
 }
 
-// markSome notes the source ranks that some target ranks read.
-func (m *maker) markSome(s *checkpoint.Global, it Item, ranks []int, read map[int]bool) {
+// markSome notes the blocks of a source tensor that some target ranks read, by
+// the first rank that holds each, and the source ranks that they are read from.
+func (m *maker) markSome(s *checkpoint.Global, it Item, ranks []int, read, blocks map[int]bool) {
+	type want struct {
+		box      string
+		selector int
+	}
 	l := s.Places[it.From].Layout
+	seen := map[want]bool{}
 	for _, r := range ranks {
 		b := it.Layout.Box(s.Shape, r%m.Devices)
+		w := want{b.String(), m.Selector(r)}
+		if seen[w] {
+			continue
+		}
+		seen[w] = true
 		l.Overlap(s.Shape, b, func(block []int, _ box.Box) bool {
-			if h, e := m.Holder(s, it.From, block, m.Selector(r)); e != nil {
+			blocks[l.Rank(block, 0)] = true
+			if h, e := m.Holder(s, it.From, block, w.selector); e != nil {
 				read[h] = true
 			}
 			return true

@@ -10,19 +10,49 @@ import (
 // the highest rank first.
 type stageHeaders struct {
 	headers []*checkpoint.Header
-	ranks   int // that have a file
+	ranks   int     // that have a file
+	holders []int32 // by source tensor, the ranks whose files have it; nil with PerRank
 }
 
-func surveyStages(c *checkpoint.Checkpoint) []stageHeaders {
-	out := make([]stageHeaders, c.Stages)
+func (m *maker) surveyStages() {
+	c := m.Source
+	m.stages = make([]stageHeaders, c.Stages)
+	ranks := map[*checkpoint.Header]int32{}
 	for i := len(c.Ranks) - 1; i >= 0; i-- {
-		s := &out[c.Ranks[i].ID/c.Devices]
+		s, h := &m.stages[c.Ranks[i].ID/c.Devices], c.Ranks[i].Header
 		s.ranks++
-		if !slices.Contains(s.headers, c.Ranks[i].Header) {
-			s.headers = append(s.headers, c.Ranks[i].Header)
+		if ranks[h]++; !slices.Contains(s.headers, h) {
+			s.headers = append(s.headers, h)
+		}
+		if i > 0 && c.Ranks[i-1].ID/c.Devices == c.Ranks[i].ID/c.Devices {
+			continue
+		}
+		if !c.PerRank {
+			m.countHolders(s, ranks)
+		}
+		clear(ranks)
+	}
+}
+
+// countHolders counts for each tensor the ranks of a stage that have it.
+func (m *maker) countHolders(s *stageHeaders, ranks map[*checkpoint.Header]int32) {
+	s.holders = make([]int32, len(m.Source.Tensors))
+	for _, h := range s.headers {
+		for i := range h.Index.Entries {
+			if i%64 == 0 {
+				m.Yield()
+			}
+			s.holders[m.indexOf[0][h.Index.Entries[i].Name]] += ranks[h]
 		}
 	}
-	return out
+}
+
+// holders is the number of ranks of a stage whose files have a tensor.
+func (m *maker) holders(s *checkpoint.Global, stage int) int {
+	if m.Source.PerRank {
+		return 1
+	}
+	return int(m.stages[stage].holders[m.indexOf[0][s.Name]])
 }
 
 // indexNames finds source tensors by name: one map, or with PerRank one for

@@ -146,7 +146,6 @@ type Plan struct {
 
 	blueprints []*laid // one for each group
 	stages     []stageHeaders
-	complete   []bool // by source stage: every rank is there
 	indexOf    []map[string]int
 }
 

@@ -64,6 +64,7 @@ func Join(ranks []checkpoint.Rank, strategy *layout.Strategy, o Options) (*check
 	if err := j.tensors(); err != nil {
 		return nil, err
 	}
+	j.absent()
 	j.leaves()
 	for _, h := range j.headers {
 		c.Warnings = append(c.Warnings, h.header.Index.Warnings...)

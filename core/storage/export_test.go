@@ -2,6 +2,7 @@ package storage
 
 import (
 	"os"
+	"sync"
 	"syscall"
 )
 
@@ -20,23 +21,55 @@ func (l *Local) RefuseOpen() *Local {
 }
 
 // RefuseTransfer makes l a Local on a file system that opens a file for direct
-// transfers and then refuses them: the descriptor it gets is one of a file that
-// answers every transfer with EINVAL. It is false where there is none.
-func (l *Local) RefuseTransfer() (*Local, bool) {
-	const reading, writing = "/proc/self/attr/prev", "/proc/self/clear_refs"
-	l.openDirect = func(_ string, flag int) (*os.File, error) {
-		if flag == os.O_WRONLY {
-			return os.OpenFile(writing, flag, 0)
+// transfers and then refuses those after the first n.
+func (l *Local) RefuseTransfer(n int64) *Local {
+	direct := map[*os.File]bool{}
+	var mu sync.Mutex
+	refuse := func(f *os.File) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		n--
+		return n < 0 && direct[f]
+	}
+	l.openDirect = func(name string, flag int) (*os.File, error) {
+		f, err := os.OpenFile(name, flag, 0)
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			direct[f] = true
 		}
-		return os.Open(reading)
+		return f, err
 	}
-	f, err := os.Open(reading)
-	if err != nil {
-		return l, false
+	l.pread = func(f *os.File, p []byte, off int64) (int, error) {
+		if refuse(f) {
+			return 0, syscall.EINVAL
+		}
+		return f.ReadAt(p, off)
 	}
-	defer f.Close()
-	_, err = f.ReadAt(make([]byte, Block), 0)
-	return l, isRefusal(err)
+	l.pwrite = func(f *os.File, p []byte, off int64) (int, error) {
+		if refuse(f) {
+			return 0, syscall.EINVAL
+		}
+		return f.WriteAt(p, off)
+	}
+	return l
+}
+
+// FailWrites makes writes and fsyncs of l ask fail first.
+func (l *Local) FailWrites(fail func(op string) error) *Local {
+	l.pwrite = func(f *os.File, p []byte, off int64) (int, error) {
+		if err := fail("write"); err != nil {
+			return 0, err
+		}
+		return f.WriteAt(p, off)
+	}
+	l.fsync = func(f *os.File) error {
+		if err := fail("sync"); err != nil {
+			return err
+		}
+		return f.Sync()
+	}
+	return l
 }
 
 // OpenFiles is the number of descriptors that l has.

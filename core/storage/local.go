@@ -26,13 +26,20 @@ type Local struct {
 
 	// noCachestat is set where the system cannot tell what is in the page cache.
 	noCachestat atomic.Bool
-	// openDirect opens a file past the page cache; tests replace it.
-	openDirect func(name string, flag int) (*os.File, error)
+	calls
+}
+
+// calls are the system's part in a transfer; tests replace them.
+type calls struct {
+	openDirect func(name string, flag int) (*os.File, error) // for transfers past the page cache
+	pread      func(f *os.File, p []byte, off int64) (int, error)
+	pwrite     func(f *os.File, p []byte, off int64) (int, error)
+	fsync      func(f *os.File) error
 }
 
 // NewLocal makes a Local.
 func NewLocal(o LocalOptions) *Local {
-	l := &Local{mode: o.Mode, openDirect: openDirect}
+	l := &Local{mode: o.Mode, calls: calls{openDirect, (*os.File).ReadAt, (*os.File).WriteAt, (*os.File).Sync}}
 	l.files.limit = o.MaxOpen
 	if o.MaxOpen <= 0 {
 		l.files.limit = min(max(maxDescriptors()/2, 16), 1<<16)

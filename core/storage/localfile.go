@@ -81,7 +81,7 @@ func (f *localFile) ReadAt(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	defer f.buffered.release()
-	n, err := o.ReadAt(p, off)
+	n, err := f.l.pread(o, p, off)
 	f.l.stats.bufferedRead.Add(int64(n))
 	return n, err
 }
@@ -178,7 +178,7 @@ func (f *localFile) readDirect(buf []byte, off int64, n int) (int, error) {
 	end := (skip + n + Block - 1) &^ (Block - 1)
 	got := 0
 	for got < skip+n {
-		k, err := o.ReadAt(buf[got:end], off-int64(skip)+int64(got))
+		k, err := f.l.pread(o, buf[got:end], off-int64(skip)+int64(got))
 		got += k
 		if got >= skip+n || err == io.EOF || err == nil && k == 0 {
 			break // the blocks may go on past the end of the file

@@ -325,7 +325,7 @@ func (m *Memory) place(op Op, n *node, name string, replace bool) error {
 	switch {
 	case parent == nil || !parent.dir:
 		return failed(op, name, fs.ErrNotExist)
-	case old == n:
+	case old == n && replace:
 		return nil
 	case old != nil && (old.dir || !replace):
 		return failed(op, name, fs.ErrExist)

@@ -47,7 +47,7 @@ func (l *Local) Create(ctx context.Context, name string, size int64, o CreateOpt
 	}
 	w := &localWriter{l: l, final: name, size: size, o: o, edges: edges{pool: &l.blocks}}
 	w.refused.Store(o.Mode == Buffered)
-	w.main = descriptor{all: &l.files, reopen: w.open, last: true, leave: (*os.File).Sync}
+	w.main = descriptor{all: &l.files, reopen: w.open, last: true, leave: l.fsync}
 	w.direct = descriptor{all: &l.files, reopen: func() (*os.File, error) { return l.openDirect(w.path(), os.O_WRONLY) }}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (w *localWriter) writeBuffered(p []byte, off int64) error {
 		return err
 	}
 	defer w.main.release()
-	n, err := f.WriteAt(p, off)
+	n, err := w.l.pwrite(f, p, off)
 	w.l.stats.bufferedWrite.Add(int64(n))
 	return err
 }
@@ -223,7 +223,7 @@ func (w *localWriter) writeDirect(p []byte, off int64) error {
 	}
 	defer w.direct.release()
 	if aligned(p) {
-		n, err := f.WriteAt(p, off)
+		n, err := w.l.pwrite(f, p, off)
 		w.l.stats.directWrite.Add(int64(n))
 		return w.instead(p[n:], off+int64(n), err)
 	}
@@ -234,7 +234,7 @@ func (w *localWriter) writeDirect(p []byte, off int64) error {
 	defer w.l.stage.put(s)
 	for len(p) > 0 {
 		k := copy(s.p, p)
-		n, err := f.WriteAt(s.p[:k], off)
+		n, err := w.l.pwrite(f, s.p[:k], off)
 		w.l.stats.directWrite.Add(int64(n))
 		w.l.stats.staged.Add(int64(n))
 		p, off = p[n:], off+int64(n)
@@ -300,7 +300,7 @@ func (w *localWriter) sync() error {
 		return err
 	}
 	defer w.main.release()
-	return f.Sync()
+	return w.l.fsync(f)
 }
 
 // Reopen opens the file for reading. What was not synced yet is.

@@ -13,9 +13,9 @@ type wide struct{ lo, hi uint64 }
 
 // strided copies the elements of one dim.
 func strided[E element](p pair, x dim) {
-	d, s := p.dst, p.src
-	n := x.n
-	for ; n >= 4; n -= 4 {
+	i := int64(0)
+	for ; i+4 <= x.n; i += 4 {
+		d, s := unsafe.Add(p.dst, i*x.dst), unsafe.Add(p.src, i*x.src)
 		e0 := *(*E)(s)
 		e1 := *(*E)(unsafe.Add(s, x.src))
 		e2 := *(*E)(unsafe.Add(s, 2*x.src))
@@ -24,20 +24,16 @@ func strided[E element](p pair, x dim) {
 		*(*E)(unsafe.Add(d, x.dst)) = e1
 		*(*E)(unsafe.Add(d, 2*x.dst)) = e2
 		*(*E)(unsafe.Add(d, 3*x.dst)) = e3
-		d = unsafe.Add(d, 4*x.dst)
-		s = unsafe.Add(s, 4*x.src)
 	}
-	for i := range n {
-		*(*E)(unsafe.Add(d, i*x.dst)) = *(*E)(unsafe.Add(s, i*x.src))
+	for ; i < x.n; i++ {
+		*(*E)(unsafe.Add(p.dst, i*x.dst)) = *(*E)(unsafe.Add(p.src, i*x.src))
 	}
 }
 
 // lines copies a tile, one line of b after the other.
 func lines[E element](p pair, a, b dim) {
-	for range a.n {
-		strided[E](p, b)
-		p.dst = unsafe.Add(p.dst, a.dst)
-		p.src = unsafe.Add(p.src, a.src)
+	for i := range a.n {
+		strided[E](pair{unsafe.Add(p.dst, i*a.dst), unsafe.Add(p.src, i*a.src)}, b)
 	}
 }
 
