@@ -155,6 +155,10 @@ func (a *app) exitLine(d *diag.Diagnostic) {
 	_ = e.Encode(line) // there is nowhere left to report to
 }
 
+// mostShown is how many diagnostics are shown without -v. A slip in a job that
+// a program has written can come back thousands of times.
+const mostShown = 20
+
 // tell writes diagnostics to standard error; -q leaves errors only.
 func (a *app) tell(list diag.List) {
 	var shown diag.List
@@ -163,7 +167,14 @@ func (a *app) tell(list diag.List) {
 			shown = append(shown, d)
 		}
 	}
-	_ = view.Diagnostics(a.Stderr, a.stderrStyle(), shown) // there is nowhere left to report to
+	more := ""
+	if !a.verbose && len(shown) > mostShown+1 {
+		more = "\n" + view.More(len(shown)-mostShown, "-v") + "\n"
+		shown = shown[:mostShown]
+	}
+	// There is nowhere left to report to.
+	_ = view.Diagnostics(a.Stderr, a.stderrStyle(), shown)
+	_, _ = io.WriteString(a.Stderr, more)
 }
 
 func (a *app) getenv(name string) string {

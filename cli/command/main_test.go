@@ -243,3 +243,24 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		t.Errorf("the program ends with %v, want status 75", err)
 	}
 }
+
+func TestManyDiagnosticsAreCut(t *testing.T) {
+	var list diag.List
+	for i := range 100 {
+		list = append(list, diag.Errorf(diag.Usage, "error %d", i))
+	}
+	for _, tt := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"-f", "JOB"}, 20}, {[]string{"-f", "JOB", "-v"}, 100},
+	} {
+		got := try(t, fails(list), tt.args...)
+		if n := strings.Count(got.errors, "error: "); n != tt.want || got.status != 2 {
+			t.Errorf("%v: %d errors are shown, want %d", tt.args, n, tt.want)
+		}
+		if more := strings.HasSuffix(got.errors, "\n… and 80 more (`-v`)\n"); more != (tt.want == 20) {
+			t.Errorf("%v: stderr ends in %q", tt.args, got.errors[len(got.errors)-40:])
+		}
+	}
+}

@@ -142,6 +142,8 @@ func castAll(t *testing.T, to, from dtype.Type, in []uint64) {
 	}
 }
 
+// TestCastsRoundOnceAsDefined tries all edges if CONVERT_LONG is set, and else
+// 5,000 of each type.
 func TestCastsRoundOnceAsDefined(t *testing.T) {
 	for from, f := range floats {
 		for to := range floats {
@@ -151,10 +153,10 @@ func TestCastsRoundOnceAsDefined(t *testing.T) {
 			t.Run(fmt.Sprintf("%vTo%v", from, to), func(t *testing.T) {
 				t.Parallel()
 				in := edges(f)
-				if testing.Short() {
+				if os.Getenv("CONVERT_LONG") == "" {
 					r := rand.New(rand.NewPCG(1, 2))
 					r.Shuffle(len(in), func(i, j int) { in[i], in[j] = in[j], in[i] })
-					in = in[:min(len(in), 4000)]
+					in = in[:min(len(in), 5000)]
 				}
 				castAll(t, to, from, in)
 			})
@@ -169,6 +171,25 @@ func TestWideningIsRightForEveryPattern(t *testing.T) {
 	}
 	for _, from := range []dtype.Type{dtype.F16, dtype.BF16} {
 		castAll(t, dtype.F32, from, in)
+		tensor.Plainly(func() { castAll(t, dtype.F32, from, in) })
+	}
+}
+
+func TestPlainLoopsNarrowAsTheFastOnesDo(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	src := fill(r, 4<<16)
+	for i := range 1 << 12 { // some of the values near the largest of each type
+		le.PutUint32(src[4*i:], 0x477fe000+uint32(i)*2)
+		le.PutUint32(src[4*(i+1<<12):], 0x7f7f0000+uint32(i)*16)
+	}
+	for _, to := range []dtype.Type{dtype.F16, dtype.BF16} {
+		fast, plain := make([]byte, 2<<16), make([]byte, 2<<16)
+		n := tensor.Cast(fast, src, to, dtype.F32)
+		var m int64
+		tensor.Plainly(func() { m = tensor.Cast(plain, src, to, dtype.F32) })
+		if n != m || n == 0 || string(fast) != string(plain) {
+			t.Errorf("f32 to %v: %d overflows, plainly %d, or the bytes differ", to, n, m)
+		}
 	}
 }
 

@@ -10,3 +10,10 @@ func Narrow(to dtype.Type, v uint32) (w uint16, overflow bool) {
 	}
 	return w, w&inf == inf && v&inf32 != inf32
 }
+
+// Plainly calls f on a processor without instructions for casts.
+func Plainly(f func()) {
+	defer func(k func() *kernelSet) { kernels = k }(kernels)
+	kernels = plainKernels
+	f()
+}

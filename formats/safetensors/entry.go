@@ -33,21 +33,42 @@ func (p *parser) tensor(name string, at int) error {
 			return err
 		}
 	}
-	if strings.IndexFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }) >= 0 {
+	if hasControl(name) {
 		if err := p.oddTensor(controlName, at, name); err != nil {
 			return err
 		}
 	}
-	if i, twice := p.byName[name]; twice {
-		if err := p.oddTensor(doubleName, at, name); err != nil {
-			return err
-		}
-		p.records[i] = r
-		return nil
-	}
+	known := len(p.byName)
 	p.byName[name] = int32(len(p.records))
 	p.records = append(p.records, r)
+	if len(p.byName) == known {
+		p.twice = true
+		return p.oddTensor(doubleName, at, name)
+	}
 	return nil
+}
+
+// dropTwins keeps the last record of each name.
+func (p *parser) dropTwins() {
+	if !p.twice {
+		return
+	}
+	last := p.records[:0]
+	for i, r := range p.records {
+		if p.byName[r.name] == int32(i) {
+			last = append(last, r)
+		}
+	}
+	p.records = last
+}
+
+func hasControl(name string) bool {
+	for i := range len(name) {
+		if name[i] < ' ' || name[i] == 0x7f {
+			return true
+		}
+	}
+	return false
 }
 
 const (

@@ -55,7 +55,8 @@ type parser struct {
 	header
 	strict   bool
 	yield    func() error
-	byName   map[string]int32 // place in records
+	byName   map[string]int32 // place of the last record of a name
+	twice    bool             // a name has several
 	hasMeta  bool
 	lastType dtype.Type // of the name lastName: neighbours mostly share it
 	lastName string
@@ -79,6 +80,7 @@ func parse(text []byte, strict bool, yield func() error) (*header, error) {
 		}
 		return nil, err
 	}
+	p.dropTwins()
 	slices.SortFunc(p.records, func(a, b record) int {
 		if c := cmp.Compare(a.begin, b.begin); c != 0 {
 			return c
