@@ -65,6 +65,10 @@ func (b builtin) run(ctx context.Context, j *job.Job, o Options) (*Report, error
 	e.Events = func(v engine.Event) {
 		o.Progress(view.Progress{Done: v.Done, Total: v.Total, FilesDone: v.FilesDone, Files: v.Files, File: v.File, Tensor: v.Tensor})
 	}
+	if limit, ok := storage.MemoryLimit(); ok && e.Memory > limit*3/4 {
+		r.Warnings = append(r.Warnings, diag.Warnf("`run.memory` is %s, the container has %s: %s are used", view.Bytes(e.Memory), view.Bytes(limit), view.Bytes(limit*3/4)))
+		e.Memory = limit * 3 / 4
+	}
 	if least := engine.MinMemory(e.Workers); e.Memory < least {
 		r.Warnings = append(r.Warnings, diag.Warnf("`run.memory` = %s is not enough for %d workers, which take %s", view.Bytes(e.Memory), e.Workers, view.Bytes(least)).
 			WithHint("use fewer workers, or give them more memory"))
@@ -77,7 +81,7 @@ func (b builtin) run(ctx context.Context, j *job.Job, o Options) (*Report, error
 	warnings := append(r.Warnings, res.Warnings...)
 	d.Warnings = view.Warnings(warnings)
 	return &Report{
-		Document: d, Warnings: warnings,
+		Done: true, Document: d, Warnings: warnings,
 		Text: func(w io.Writer, s view.Style) error { return view.RunText(w, s, r.Plan, e, res) },
 	}, nil
 }

@@ -75,6 +75,7 @@ type GenerateOptions struct {
 
 // Report is the result of a command, ready to be shown.
 type Report struct {
+	Done     bool                                  // the text only tells what was done; -q leaves it out
 	Document any                                   // for --json; has "schema" first
 	Text     func(w io.Writer, s view.Style) error // for people
 	Warnings diag.List

@@ -115,7 +115,7 @@ func (b builtin) generate(ctx context.Context, root string, o GenerateOptions) (
 		Layers int    `json:"layers"`
 		Bytes  int64  `json:"bytes"`
 	}{"convert/generate/v1", root, p.Source.Ranks(), p.Model.Layers, n}
-	return &Report{Document: doc, Text: func(w io.Writer, _ view.Style) error {
+	return &Report{Done: true, Document: doc, Text: func(w io.Writer, _ view.Style) error {
 		fmt.Fprintf(w, "wrote %s in %s, %s, to %s\n", view.Bytes(n), view.Plural(int64(doc.Ranks), "file", "files"), view.Plural(int64(doc.Layers), "layer", "layers"), path.Join(root, "src"))
 		if p.Target != nil {
 			fmt.Fprintf(w, "convert it with `convert -f %s`\n", path.Join(root, "job.toml"))

@@ -203,6 +203,9 @@ func (a *app) report(ctx context.Context, f func(context.Context, func(view.Prog
 		return err
 	}
 	a.tell(r.Warnings)
+	if r.Done && a.quiet && !a.json {
+		return nil
+	}
 	return a.print(r.Document, r.Text)
 }
 

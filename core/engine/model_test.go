@@ -71,7 +71,7 @@ type trial struct {
 	o        Options
 }
 
-var formats = []checkpoint.Format{mindspore.Format{}, safetensors.Format{}, torch.Format{}}
+var formats = []checkpoint.Format{mindspore.Format{}, safetensors.Format{}, torch.Format{}, odd{}}
 
 func newTrial(seed uint64) *trial {
 	t := &trial{Rand: rand.New(rand.NewPCG(seed, 0)), seed: seed, fs: storage.NewMemory()}
@@ -120,7 +120,7 @@ func (t *trial) dtypes() []dtype.Type {
 				ok = ok && d.MindSpore() != ""
 			case "safetensors":
 				ok = ok && d.Safetensors() != ""
-			default:
+			case "torch":
 				ok = ok && d.Torch() != "" && !strings.HasPrefix(d.String(), "q")
 			}
 		}
@@ -302,7 +302,11 @@ func (t *trial) name(rank int) string {
 
 // open puts the source's files and reads their headers.
 func (t *trial) open(fs storage.FS) (*checkpoint.Checkpoint, error) {
-	if _, err := t.source.Put(t.fs, "in", t.from); err != nil {
+	write := func(out checkpoint.Output, data [][]byte) ([]byte, error) { return memory.File(t.from, out, data) }
+	if t.from == (odd{}) {
+		write = func(out checkpoint.Output, data [][]byte) ([]byte, error) { return oddFile(t.Rand, out, data) }
+	}
+	if _, err := t.source.Put(t.fs, "in", t.from.Describe().Extensions[0], write); err != nil {
 		return nil, err
 	}
 	return openSource(fs, t.source, t.full, t.target != nil)
@@ -478,6 +482,9 @@ func (t *trial) checkFile(fail func(string, ...any), name string, b []byte, want
 			fail("%s: the bytes of %s are not those expected", name, w.name)
 		}
 	}
+	if err := t.checkSums(b, want); err != nil {
+		fail("%s: %v", name, err)
+	}
 	for _, c := range x.Checks {
 		if got := sum.CRC32.Of(b[c.Range.Off : c.Range.Off+c.Range.Len]); got != c.Want {
 			fail("%s: its checksum %s is %08x, its bytes give %08x", name, c.Name, c.Want, got)
@@ -486,6 +493,22 @@ func (t *trial) checkFile(fail func(string, ...any), name string, b []byte, want
 	if t.q.Trailer && len(x.Checks) != 1 {
 		fail("%s has no trailer", name)
 	}
+}
+
+// checkSums holds the sums that a file has of itself against its bytes.
+func (t *trial) checkSums(b []byte, want []want) error {
+	out := checkpoint.Output{From: t.from.Describe().Name, Trailer: t.q.Trailer, Yield: func() {}}
+	for _, w := range want {
+		out.Tensors = append(out.Tensors, checkpoint.Tensor{Name: w.name, DType: w.dtype, Shape: w.shape})
+	}
+	if t.to != (odd{}) {
+		return nil // its index has them
+	}
+	bp, err := t.to.Blueprint(context.Background(), out)
+	if err != nil {
+		return err
+	}
+	return checkOdd(b, bp)
 }
 
 // checkRecord holds a file against its line in the manifest.

@@ -5,6 +5,8 @@ package pipeline
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -55,7 +57,7 @@ func Source(ctx context.Context, j *job.Job, e Env) (*checkpoint.Checkpoint, err
 		TargetPlaced: len(j.Target.Strategy) > 0 || j.Target.Mesh != nil,
 	}
 	if j.Source.Select.Rule == job.SelectGlob {
-		o.Select = j.Source.Select.Glob.String()
+		o.Select, o.Match = j.Source.Select.Glob.String(), j.Source.Select.Glob.Match
 	}
 	if r, ok := j.SourceRules(); ok {
 		o.Rules = r
@@ -154,6 +156,9 @@ func Plan(ctx context.Context, j *job.Job, e Env, src *checkpoint.Checkpoint) (*
 		return nil, err
 	}
 	p, err := plan.Make(ctx, q)
+	if cast := (*mapping.CastError)(nil); errors.As(err, &cast) {
+		return nil, at(err, j, fmt.Sprintf("map[%d].dtype", cast.Rule))
+	}
 	if err != nil {
 		return nil, at(err, j, "target")
 	}

@@ -85,12 +85,15 @@ func (m *maker) mapNames() error {
 			m.drop(s, fmt.Sprintf("rule %d of [[map]]", r.Rule+1))
 			continue
 		}
+		if r.To == "" {
+			return diag.Errorf(diag.Usage, "rule %d of [[map]] leaves `%s` without a name", r.Rule+1, s.Name).OfTensor(s.Name)
+		}
 		if r.To != s.Name {
 			t.Name, t.Path = r.To, nil
 		}
 		var err error
 		if t.DType, err = r.Type(s.DType, s.Shape, m.DType); err != nil {
-			return diag.Errorf(diag.Usage, "`%s`: %v", s.Name, err).OfTensor(s.Name).WithHint("only f64, f32, f16 and bf16 are cast")
+			return diag.Errorf(diag.Usage, "`%s` cannot be cast", s.Name).OfTensor(s.Name).Wrap(err).WithHint("only f64, f32, f16 and bf16 are cast")
 		}
 		key := t.Name
 		if m.Source.PerRank {

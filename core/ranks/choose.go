@@ -61,7 +61,7 @@ func (f *finder) choose(cands map[int][]candidate, folders map[int]string) (map[
 		}
 		out[id] = cands[id][0].name
 	}
-	isGlob := f.Select != "" && f.Select != "newest" && f.Select != "mindspore"
+	isGlob := f.Match != nil
 	if !several && !isGlob {
 		return out, nil
 	}
@@ -87,11 +87,7 @@ func (f *finder) byGlob(order []int, cands map[int][]candidate, out map[int]stri
 	for _, id := range order {
 		var hit []string
 		for _, c := range cands[id] {
-			ok, err := path.Match(f.Select, path.Base(c.name))
-			if err != nil {
-				return diag.Errorf(diag.Usage, "`source.select` is no glob: `%s`", f.Select)
-			}
-			if ok {
+			if f.Match(path.Base(c.name)) {
 				hit = append(hit, c.name)
 			}
 		}

@@ -40,9 +40,10 @@ type Options struct {
 	Formats    []checkpoint.Format
 	Format     string // refuse anything else; "" takes what the content says
 	Strategies StrategyReader
-	Strategy   []string // paths of strategy files and folders
-	Rules      Rules    // nil if there is no declared mesh
-	Select     string   // "newest", "mindspore", or a glob
+	Strategy   []string               // paths of strategy files and folders
+	Rules      Rules                  // nil if there is no declared mesh
+	Select     string                 // "newest", "mindspore", or in words what Match takes
+	Match      func(name string) bool // chooses a file by its name, if Select is neither
 	Strict     bool
 	PerRank    bool // ranks are checkpoints of their own
 

@@ -127,7 +127,7 @@ func unknown(s checkpoint.Sample, name string, formats []checkpoint.Format) erro
 	switch {
 	case s.Size == 0:
 		d.Summary, d.Hint = "the file is empty", "copy it again"
-	case strings.HasPrefix(head, "version https://git-lfs.github.com/spec"):
+	case isLFS(s):
 		d.Summary, d.Hint = "is a Git LFS pointer, not the file itself", "fetch the file: `git lfs pull`"
 	case strings.HasPrefix(head, "\x1f\x8b"):
 		d.Summary, d.Hint = "is compressed with gzip", "uncompress it first: `gunzip`"
@@ -141,6 +141,11 @@ func unknown(s checkpoint.Sample, name string, formats []checkpoint.Format) erro
 		d.Summary = "is a zip archive without a torch pickle in it"
 	}
 	return d
+}
+
+func isLFS(s checkpoint.Sample) bool {
+	_, ok := checkpoint.ParseLFSPointer(s.Head, s.Size)
+	return ok
 }
 
 // sharing lets ranks with equal headers share one.

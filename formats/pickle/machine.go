@@ -19,6 +19,7 @@ type Result struct {
 	End     int // offset behind STOP
 	Proto   int // what PROTO says, 0 without it
 	Nodes   int // values made
+	Shared  int // times that a value which can hold others was taken again; 0 for a tree
 	Globals []Ref
 }
 
@@ -55,7 +56,7 @@ func Parse(data []byte, lim Limits) (*Result, error) {
 	if err := m.run(); err != nil {
 		return nil, err
 	}
-	return &Result{Root: m.root, End: m.pos, Proto: m.proto, Nodes: m.nodes, Globals: m.globals}, nil
+	return &Result{Root: m.root, End: m.pos, Proto: m.proto, Nodes: m.nodes, Shared: m.shared, Globals: m.globals}, nil
 }
 
 var (
@@ -73,6 +74,7 @@ type machine struct {
 	marks   []int // heights of the stack
 	memo    map[uint32]*Node
 	nodes   int
+	shared  int
 	proto   int
 	root    *Node
 	globals []Ref
@@ -146,7 +148,7 @@ func (m *machine) step(op byte) error {
 		if err != nil {
 			return err
 		}
-		return m.push(n)
+		return m.again(n)
 	case opNone:
 		return m.push(nodeNone)
 	case opNewTrue:
@@ -295,6 +297,14 @@ func (m *machine) get(i uint64) error {
 	n, ok := m.memo[uint32(i)]
 	if !ok || i > math.MaxUint32 {
 		return m.bad("the memo has no entry %d", i)
+	}
+	return m.again(n)
+}
+
+// again pushes a value that was made before.
+func (m *machine) again(n *Node) error {
+	if n.Kind >= List && n.Kind != Global && (n.Kind != Tuple || len(n.Items) > 0) {
+		m.shared++
 	}
 	return m.push(n)
 }

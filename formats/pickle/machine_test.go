@@ -188,7 +188,7 @@ func TestDeepAndCyclicPickles(t *testing.T) {
 		t.Errorf("a list in itself: %v, %v", r, err)
 	}
 	bomb := "]q\x00" + strings.Repeat("]q\x01(h\x00h\x00eq\x00", 1000) + "."
-	if r, err = Parse([]byte(bomb), Limits{}); err != nil || r.Nodes != 1001 {
+	if r, err = Parse([]byte(bomb), Limits{}); err != nil || r.Nodes != 1001 || r.Shared != 2000 {
 		t.Errorf("a tree of 2^1000 leaves: %v, %v", r.Nodes, err)
 	}
 }

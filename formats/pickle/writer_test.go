@@ -119,3 +119,49 @@ func TestTheMemoGrowsBeyondAByte(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryMethodWritesItsValue(t *testing.T) {
+	w := NewWriter()
+	w.Global("m", "f")
+	w.Mark()
+	w.None()
+	w.Bool(true)
+	w.Bool(false)
+	w.Float(-1.5)
+	w.Bytes("a\xff")
+	w.EmptyTuple()
+	w.EmptyDict()
+	w.Mark()
+	w.Str("k")
+	w.Int(1)
+	w.SetItems()
+	w.EmptyList()
+	w.Mark()
+	w.Int(2)
+	w.Appends()
+	w.Int(3)
+	w.Tuple1()
+	w.PersID()
+	w.Tuple()
+	w.Reduce()
+	w.EmptyDict()
+	w.Build()
+	w.Global("m", "f")
+	w.Tuple2()
+	want := "(call m.f(None True False -1.5 call _codecs.encode('aÿ' 'latin1') () {'k' i1} [i2] pid:(i3)) state{{}} m.f)"
+	if got := show(parseOne(t, w), 0); got != want {
+		t.Errorf("the pickle is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestEachVisitsWhatANodeHolds(t *testing.T) {
+	r, err := Parse([]byte("cm\nC\n(K\x01t}\x92K\x02K\x03sK\x04aK\x05b."), Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	r.Root.Each(func(*Node) { n++ })
+	if n != 7 {
+		t.Errorf("the object refers to %d values, want class, arguments, keyword arguments, key, value, element and state", n)
+	}
+}

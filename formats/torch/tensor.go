@@ -238,7 +238,7 @@ func (w *walker) checkRepeats(t *tensor, want, run int64) error {
 
 // tie notes the first tensor that has the very same elements.
 func (w *walker) tie(t *tensor, e *checkpoint.Entry, path checkpoint.Path) {
-	key := fmt.Sprint(t.store.rec.name, t.dtype, t.offset, t.shape, t.strides, t.negate, t.conj)
+	key := fmt.Sprint(t.store.rec.data, t.dtype, t.offset, t.shape, t.strides, t.negate, t.conj)
 	first, tied := w.ties[key]
 	if !tied {
 		w.ties[key] = path

@@ -52,8 +52,10 @@ func newWalker(ctx context.Context, r *reader, p *pickle.Result, size int) *walk
 		open:     map[*pickle.Node]bool{},
 		limit:    maxLabels + 16*size,
 	}
-	tree := treeSize(p.Root)
-	w.once = tree > smallTree && tree/maxSharing > int64(p.Nodes)
+	if p.Shared > 0 {
+		tree := treeSize(p.Root)
+		w.once = tree > smallTree && tree/maxSharing > int64(p.Nodes)
+	}
 	return w
 }
 

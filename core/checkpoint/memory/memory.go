@@ -103,8 +103,9 @@ func (c *Checkpoint) Names(rank int) []string {
 }
 
 // Put writes the files of all ranks that hold anything to rank folders below
-// root, and returns the names by rank.
-func (c *Checkpoint) Put(fs *storage.Memory, root string, f checkpoint.Format) (map[int]string, error) {
+// root, and returns the names by rank. write makes the bytes of a file, see
+// File.
+func (c *Checkpoint) Put(fs *storage.Memory, root, ext string, write func(out checkpoint.Output, data [][]byte) ([]byte, error)) (map[int]string, error) {
 	files := map[int]string{}
 	for r := range c.Ranks() {
 		var out []checkpoint.Tensor
@@ -121,11 +122,11 @@ func (c *Checkpoint) Put(fs *storage.Memory, root string, f checkpoint.Format) (
 		if len(out) == 0 {
 			continue
 		}
-		b, err := File(f, checkpoint.Output{Tensors: out, From: f.Describe().Name}, data)
+		b, err := write(checkpoint.Output{Tensors: out}, data)
 		if err != nil {
 			return nil, fmt.Errorf("rank %d: %w", r, err)
 		}
-		files[r] = path.Join(root, fmt.Sprintf("rank_%d/net%s", r, f.Describe().Extensions[0]))
+		files[r] = path.Join(root, fmt.Sprintf("rank_%d/net%s", r, ext))
 		fs.Put(files[r], b)
 	}
 	return files, nil
