@@ -124,7 +124,7 @@ func (b builtin) rank(ctx context.Context, d *view.InspectDocument, reader *engi
 		}
 		n, _ := e.DType.Bytes(e.Shape)
 		t := view.TensorDocument{
-			Name: checkpoint.JSONName(e.Name), Path: view.PathDocument(e.PathOrName()), DType: e.DType.String(),
+			Name: checkpoint.JSONName(e.PathOrName().Label()), Path: view.PathDocument(e.PathOrName()), DType: e.DType.String(),
 			Shape: append([]int64{}, e.Shape...), Bytes: n, Rank: id,
 		}
 		if o.SHA256 {

@@ -144,14 +144,27 @@ func (w *worker) need(u *unit) int64 {
 	return size + max(stage, copies)
 }
 
+// blockwise is the size from which on a source piece is read by whole blocks. A
+// band may meet thousands of smaller ones, which lie close together.
+const blockwise = 64 << 10
+
+// lie is where in a band's memory a piece of n bytes lies, the first free byte
+// being at.
+func lie(at, n int64) (begin, end int64) {
+	if n < blockwise {
+		return at, at + (n+7)&^7
+	}
+	return align(at), align(at) + room(n)
+}
+
 // sourceRoom is the room of all source pieces, and of the greatest.
 func (w *worker) sourceRoom(u *unit) (all, most int64) {
 	for i := range w.pieces {
-		n := room(w.pieces[i].box.Elements() * u.from)
-		all += n
-		most = max(most, n)
+		n := w.pieces[i].box.Elements() * u.from
+		_, all = lie(all, n)
+		most = max(most, room(n))
 	}
-	return all, most
+	return align(all), most
 }
 
 func (w *worker) move(ctx context.Context, u *unit, mem []byte) error {
@@ -162,11 +175,12 @@ func (w *worker) move(ctx context.Context, u *unit, mem []byte) error {
 	for i := range w.pieces {
 		p := &w.pieces[i]
 		n := p.box.Elements() * u.from
-		if p.data, err = w.fetch(ctx, u, p.rank, p.entry, p.held, p.box, mem[at:at+room(n)]); err != nil {
+		begin, end := lie(at, n)
+		if p.data, err = w.fetch(ctx, u, p.rank, p.entry, p.held, p.box, mem[begin:end]); err != nil {
 			return err
 		}
 		w.read.Add(n)
-		at += room(n)
+		at = end
 		if u.compare {
 			if err := w.compareCopies(ctx, u, p, staging); err != nil {
 				return err

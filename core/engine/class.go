@@ -26,6 +26,7 @@ type class struct {
 	scopes  []scope  // what the holes sum, by offset
 	ordered *ordered // the SHA-256, nil if none is asked for
 	sha     string
+	nested  bool // the format keeps paths
 }
 
 // classes finds the files with equal contents.
@@ -42,7 +43,7 @@ func (r *run) classes(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				c = &class{group: gi, laid: l, crc: sum.NewAcc(sum.CRC64, l.Size)}
+				c = &class{group: gi, laid: l, nested: r.Format.Describe().Nested, crc: sum.NewAcc(sum.CRC64, l.Size)}
 				c.scopes = scopes(l.Holes)
 				at[key] = c
 				r.files = append(r.files, c)

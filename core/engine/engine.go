@@ -131,7 +131,7 @@ func PeakMemory(p *plan.Plan, o Options) int64 {
 		for _, it := range g.Items {
 			t := &p.Tensors[it.Tensor]
 			s := &p.Source.Tensors[t.Source]
-			g := geometry(t.Shape, s.DType.Bits(), s.Places[it.From].Layout, it.Layout, o.budget(), o.bands())
+			g := geometry(t.Shape, s.DType.Bits(), t.DType.Bits(), s.Places[it.From].Layout, it.Layout, o.budget(), o.bands())
 			if n := g.need(t.DType.Bits(), s.DType.Bits()); n > most {
 				most = n
 			}

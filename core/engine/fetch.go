@@ -13,8 +13,8 @@ import (
 
 // fetch reads a box of a rank's part into buf and returns its elements,
 // row-major, little-endian, with the values that they stand for. The box is
-// contiguous in the part's row-major order. buf has room for the bytes and
-// two blocks.
+// contiguous in the part's row-major order. buf has room for the bytes; with
+// two blocks more it may be read past the page cache.
 func (w *worker) fetch(ctx context.Context, u *unit, rank int, e *checkpoint.Entry, held, b box.Box, buf []byte) ([]byte, error) {
 	in := b.In(held)
 	n := b.Elements() * u.from
@@ -80,7 +80,7 @@ func (w *worker) span(ctx context.Context, rank int, d *checkpoint.Data, off, n 
 			return nil, err
 		}
 		at := x.Off + off
-		if k == n && len(out) == 0 {
+		if k == n && len(out) == 0 && int64(len(buf)) >= n+2*storage.Block {
 			p, err := f.ReadBlock(ctx, buf, at, int(n))
 			return p, readError(err, ref, at, n)
 		}

@@ -18,17 +18,17 @@ type bands struct {
 	fan   int64   // parts that a band meets on one side at most, by the dims after axis
 }
 
-// geometry chooses the bands of a tensor so that a worker's buffers stay under
-// budget.
-func geometry(shape []int64, bits int64, from, to *layout.Layout, budget int64, size sizes) bands {
+// geometry chooses the bands of a tensor, whose elements have so many bits in
+// the source and in the target, so that a worker's buffers stay under budget.
+func geometry(shape []int64, bits, target int64, from, to *layout.Layout, budget int64, size sizes) bands {
 	g := bands{shape: shape, fan: 1}
-	if len(shape) == 0 {
+	if len(shape) == 0 || slices.Contains(shape, 0) {
 		return g
 	}
-	// A band of n bytes takes n and twice Block for each source part that it
-	// meets, and the greatest target part again; a cast to a wider type takes
-	// twice that. A quarter of the budget leaves room for all of it.
-	most := max(budget/4, storage.Block)
+	// A band takes its bytes in the source's type, somewhat more where source
+	// parts are aligned, and the greatest target part in the target's type. A
+	// quarter of the budget for either leaves room for all of it.
+	most := max(budget/4*bits/max(bits, target), storage.Block)
 	g.fan = int64(max(inner(from, 0), inner(to, 0)))
 	g.limit = min(max(size.band, g.fan*size.floor), most)
 	rest := int64(1)
@@ -36,10 +36,6 @@ func geometry(shape []int64, bits int64, from, to *layout.Layout, budget int64, 
 		rest *= shape[i]
 	}
 	for g.axis = 0; ; g.axis++ {
-		if shape[g.axis] == 0 {
-			g.cuts = []int64{0, 0}
-			return g
-		}
 		rest /= shape[g.axis]
 		if rest*bits/8 <= g.limit || g.axis == len(shape)-1 {
 			break

@@ -48,7 +48,7 @@ func (r *Reader) Stream(ctx context.Context, rank int, e *checkpoint.Entry, f fu
 	}
 	l := layout.Replicated(m, len(u.shape))
 	whole := box.Whole(u.shape)
-	geometry(u.shape, u.from*8, l, l, 4*defaultSizes.band, defaultSizes).each(func(b box.Box) bool {
+	geometry(u.shape, u.from*8, u.from*8, l, l, 4*defaultSizes.band, defaultSizes).each(func(b box.Box) bool {
 		err = r.band(ctx, u, rank, e, whole, b, f)
 		return err == nil
 	})

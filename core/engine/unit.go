@@ -106,9 +106,9 @@ func (r *run) unit(ti, place, selector int, uses []use) *unit {
 		u.add(l, x, r.Devices)
 	}
 	budget, size := r.o.budget(), r.o.bands()
-	u.bands = geometry(u.shape, u.from*8, u.layout, u.sides[0].layout, budget, size)
+	u.bands = geometry(u.shape, u.from*8, u.to*8, u.layout, u.sides[0].layout, budget, size)
 	for _, sd := range u.sides[1:] {
-		if g := geometry(u.shape, u.from*8, u.layout, sd.layout, budget, size); g.fan > u.bands.fan {
+		if g := geometry(u.shape, u.from*8, u.to*8, u.layout, sd.layout, budget, size); g.fan > u.bands.fan {
 			u.bands = g
 		}
 	}

@@ -116,11 +116,16 @@ func (r *run) verifyHeader(ctx context.Context, c *class, i int, f storage.File)
 func (c *class) agrees(x *checkpoint.Index) error {
 	byName := make(map[string][]*checkpoint.Entry, len(x.Entries))
 	for i := range x.Entries {
-		byName[x.Entries[i].Name] = append(byName[x.Entries[i].Name], &x.Entries[i])
+		l := x.Entries[i].PathOrName().Label()
+		byName[l] = append(byName[l], &x.Entries[i])
 	}
 	for i, t := range c.laid.Tensors {
 		var hit *checkpoint.Entry
-		for _, e := range byName[t.Name] {
+		label := t.Name
+		if t.Path != nil && c.nested {
+			label = t.Path.Label()
+		}
+		for _, e := range byName[label] {
 			if c.at(i, e) {
 				hit = e
 			}

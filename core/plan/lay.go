@@ -65,6 +65,10 @@ func (p *Plan) lay(ctx context.Context, g *Group, rank int) (*Laid, error) {
 	return arrange(b, out), nil
 }
 
+// maxLead bounds the literal bytes that are written along with a payload: they
+// take part in its buffer. A header of a thousand tensors is far below it.
+const maxLead = 1 << 20
+
 // arrange finds where each payload goes, and which literal bytes can be
 // written together with one.
 func arrange(b *checkpoint.Blueprint, out checkpoint.Output) *Laid {
@@ -90,7 +94,7 @@ func arrange(b *checkpoint.Blueprint, out checkpoint.Output) *Laid {
 			continue
 		}
 		i := sort.Search(len(holes), func(i int) bool { return holes[i].At >= from })
-		if patched := i < len(holes) && holes[i].At < at && len(lead) > 0; patched {
+		if patched := i < len(holes) && holes[i].At < at; patched || len(lead) > maxLead {
 			flush()
 		}
 		l.Payload[s.Tensor] = append(l.Payload[s.Tensor], Run{Off: s.Off, At: at, Len: s.Len, Lead: lead})

@@ -107,12 +107,42 @@ func (f *finder) index(ctx context.Context, name string) (*checkpoint.Index, che
 	if err := x.Validate([]int64{ref.Size}); err != nil {
 		return nil, ref, checkpoint.Diagnose(err, name)
 	}
+	distinct(x)
 	for _, w := range x.Warnings {
 		if w.Subject.File == "" {
 			w.InFile(name)
 		}
 	}
 	return x, ref, nil
+}
+
+// distinct gives tensors with different paths different names: in a nested
+// checkpoint {"a.b": {"c": …}} and {"a": {"b.c": …}} both have the label a.b.c.
+// The path stays what it is.
+func distinct(x *checkpoint.Index) {
+	seen := make(map[string]int, len(x.Entries))
+	for i := range x.Entries {
+		e := &x.Entries[i]
+		j, twice := seen[e.Name]
+		if !twice {
+			seen[e.Name] = i
+			continue
+		}
+		if e.PathOrName().Equal(x.Entries[j].PathOrName()) {
+			continue // the same tensor twice; joining refuses it
+		}
+		label := e.Name
+		e.Path = e.PathOrName()
+		for n := 2; ; n++ {
+			name := fmt.Sprintf("%s#%d", label, n)
+			if _, taken := seen[name]; !taken && x.Find(name) == nil {
+				e.Name = name
+				seen[name] = i
+				break
+			}
+		}
+		x.Warnings = append(x.Warnings, diag.Warnf("two tensors have the label `%s`; the second is called `%s`", label, e.Name).OfTensor(e.Name))
+	}
 }
 
 // unknown says what a file that no format knows looks like.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -23,6 +24,10 @@ func (l *Local) RefuseOpen() *Local {
 // RefuseTransfer makes l a Local on a file system that opens a file for direct
 // transfers and then refuses those after the first n.
 func (l *Local) RefuseTransfer(n int64) *Local {
+	refusal := error(syscall.EINVAL)
+	if !isRefusal(refusal) { // what Linux says
+		refusal = errors.ErrUnsupported
+	}
 	direct := map[*os.File]bool{}
 	var mu sync.Mutex
 	refuse := func(f *os.File) bool {
@@ -42,13 +47,13 @@ func (l *Local) RefuseTransfer(n int64) *Local {
 	}
 	l.pread = func(f *os.File, p []byte, off int64) (int, error) {
 		if refuse(f) {
-			return 0, syscall.EINVAL
+			return 0, refusal
 		}
 		return f.ReadAt(p, off)
 	}
 	l.pwrite = func(f *os.File, p []byte, off int64) (int, error) {
 		if refuse(f) {
-			return 0, syscall.EINVAL
+			return 0, refusal
 		}
 		return f.WriteAt(p, off)
 	}

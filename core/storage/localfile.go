@@ -76,6 +76,18 @@ func (f *localFile) Close() error {
 }
 
 func (f *localFile) ReadAt(p []byte, off int64) (int, error) {
+	if off >= 0 && off > f.size-int64(len(p)) { // what was added since it was opened is not seen
+		p = p[:max(f.size-off, 0)]
+		n, err := f.pread(p, off)
+		if err == nil {
+			err = io.EOF
+		}
+		return n, err
+	}
+	return f.pread(p, off)
+}
+
+func (f *localFile) pread(p []byte, off int64) (int, error) {
 	o, err := f.buffered.acquire()
 	if err != nil {
 		return 0, err
@@ -102,7 +114,7 @@ func (f *localFile) ReadRanges(ctx context.Context, off []int64, dst [][]byte) e
 }
 
 func (f *localFile) readFull(p []byte, off int64) error {
-	n, err := f.ReadAt(p, off)
+	n, err := f.pread(p, off)
 	switch {
 	case n == len(p):
 		return nil

@@ -6,9 +6,10 @@ package storage
 // 4 MiB is cut in four, in huge pages it is one request and twice as fast.
 const HugePage = 2 << 20
 
-// Pages returns n bytes of memory outside the Go heap, aligned to Block, and to
-// HugePage where n is at least that much. The memory reads as zeros. It is
-// given back by FreePages with the slice that was returned.
+// Pages returns n bytes of memory aligned to Block. On Linux it lies outside the
+// Go heap, and in huge pages, aligned to them, where n is at least one. The
+// memory reads as zeros. It is given back by FreePages with the slice that was
+// returned.
 func Pages(n int) ([]byte, error) { return pages(n) }
 
 // FreePages gives back memory from Pages.

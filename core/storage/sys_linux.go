@@ -78,3 +78,15 @@ func renameNew(old, name string) error {
 func noSpaceLeft(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
+
+func freeSpace(dir string) (int64, bool, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, false, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	unit := int64(st.Frsize) // the unit of the counts; old file systems leave it out
+	if unit == 0 {
+		unit = int64(st.Bsize)
+	}
+	return int64(st.Bavail) * unit, true, nil
+}

@@ -1,4 +1,4 @@
-//go:build linux || darwin || freebsd || dragonfly
+//go:build darwin || freebsd || dragonfly
 
 package storage
 

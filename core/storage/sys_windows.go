@@ -26,8 +26,11 @@ func maxDescriptors() int { return 4096 }
 
 func tooMany(err error) bool { return errors.Is(err, windows.ERROR_TOO_MANY_OPEN_FILES) }
 
-// syncDir does nothing: folders cannot be flushed.
-func syncDir(string) error { return nil }
+// syncDir only looks: folders cannot be flushed.
+func syncDir(dir string) error {
+	_, err := os.Stat(dir)
+	return err
+}
 
 // reserve gives the file its size.
 func reserve(f *os.File, size int64) error { return f.Truncate(size) }

@@ -179,6 +179,9 @@ func (w *localWriter) write(p []byte, off int64) error {
 func (w *localWriter) keep(p []byte, off int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
 	for len(p) > 0 {
 		n := min(int64(len(p)), unit-off&(unit-1))
 		if !w.edges.add(p[:n], off) {

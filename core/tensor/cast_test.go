@@ -7,7 +7,6 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"os"
-	"sort"
 	"testing"
 
 	"github.com/seed-e934e81e/convert/core/dtype"
@@ -64,7 +63,12 @@ func oracle(v uint64, to, from float) uint64 {
 		return s | to.inf()
 	}
 	x := from.value(a)
-	hi := uint64(sort.Search(int(to.inf()), func(i int) bool { return to.value(uint64(i)).Cmp(x) >= 0 }))
+	hi := uint64(0) // the first value that is not below x
+	for bit := to.sign() >> 1; bit > 0; bit >>= 1 {
+		if v := hi + bit; v <= to.inf() && to.value(v-1).Cmp(x) < 0 {
+			hi = v
+		}
+	}
 	if hi == 0 || to.value(hi).Cmp(x) == 0 {
 		return s | hi
 	}

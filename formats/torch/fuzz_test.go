@@ -63,11 +63,11 @@ func FuzzTree(f *testing.F) {
 		if r.archive, err = r.openArchive(context.Background()); err != nil {
 			f.Fatal(err)
 		}
-		p, err := r.content(context.Background(), &r.archive.recs[0], maxPickle)
+		texts, err := r.contents(context.Background(), maxText, &r.archive.recs[0])
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(p)
+		f.Add(texts[0])
 	}
 	f.Fuzz(func(t *testing.T, p []byte) { holds(t, fileOf(string(p))) })
 }

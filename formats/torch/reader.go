@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	maxPickle = 256 << 20 // of a data.pkl; real ones of the largest models have a few MiB
-	maxNote   = 64        // of the records version and byteorder
+	maxText = 256 << 20 // of a data.pkl; real ones of the largest models have a few MiB
 
 	minVersion = 1 // of the archive, as torch accepts them
 	maxVersion = 10
@@ -55,10 +54,7 @@ func (r *reader) read(ctx context.Context) error {
 	if err := r.checkLayout(); err != nil {
 		return err
 	}
-	if err := r.readNotes(ctx); err != nil {
-		return err
-	}
-	text, err := r.content(ctx, r.pkl, maxPickle)
+	text, err := r.readTexts(ctx)
 	if err != nil {
 		return err
 	}
@@ -157,39 +153,42 @@ func (r *reader) notTorch(noFolder bool) error {
 	return e
 }
 
-// readNotes reads the version, which torch demands, and the byte order.
-func (r *reader) readNotes(ctx context.Context) error {
-	rec := r.find(".data/version")
-	if rec == nil {
-		rec = r.find("version")
+// readTexts reads the pickle, the version, which torch demands, and the byte
+// order. It returns the pickle.
+func (r *reader) readTexts(ctx context.Context) ([]byte, error) {
+	version := r.find(".data/version")
+	if version == nil {
+		version = r.find("version")
 	}
-	if rec == nil {
+	if version == nil {
 		e := bad(r.archive.at, "record `%sversion` is missing", r.prefix)
 		e.Hint = "torch.load refuses it, too; its content is the digit 3 and a newline"
-		return e
+		return nil, e
 	}
-	text, err := r.content(ctx, rec, maxNote)
+	recs := []*record{r.pkl, version}
+	order := r.find("byteorder")
+	if order != nil {
+		recs = append(recs, order)
+	}
+	texts, err := r.contents(ctx, maxText, recs...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	v, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	v, err := strconv.Atoi(strings.TrimSpace(string(texts[1])))
 	if err != nil || v < minVersion || v > maxVersion {
-		return bad(rec.data, "the version is `%s`, want %d to %d", text, minVersion, maxVersion)
+		return nil, bad(version.data, "the version is `%.40s`, want %d to %d", texts[1], minVersion, maxVersion)
 	}
-	if rec = r.find("byteorder"); rec == nil {
-		return nil
+	if order == nil {
+		return texts[0], nil
 	}
-	if text, err = r.content(ctx, rec, maxNote); err != nil {
-		return err
-	}
-	switch string(text) {
+	switch string(texts[2]) {
 	case "little":
 	case "big":
 		r.big = true
 	default:
-		return bad(rec.data, "the byte order is `%s`, want `little` or `big`", text)
+		return nil, bad(order.data, "the byte order is `%.40s`, want `little` or `big`", texts[2])
 	}
-	return nil
+	return texts[0], nil
 }
 
 // listChecks gives the CRCs of the storages. torch checks none, and writes

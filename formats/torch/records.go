@@ -63,21 +63,28 @@ func (a *archive) checkOverlap() error {
 	return nil
 }
 
-// content reads a small record whole.
-func (r *reader) content(ctx context.Context, rec *record, limit int64) ([]byte, error) {
-	if rec.usize > limit {
-		return nil, bad(rec.header, "record `%s` of %d bytes is over the limit of %d", rec.name, rec.usize, limit)
+// contents reads small records whole, in one vectored read.
+func (r *reader) contents(ctx context.Context, limit int64, recs ...*record) ([][]byte, error) {
+	out := make([][]byte, len(recs))
+	offs := make([]int64, len(recs))
+	for i, rec := range recs {
+		if rec.usize > limit {
+			return nil, bad(rec.header, "record `%s` of %d bytes is over the limit of %d", rec.name, rec.usize, limit)
+		}
+		offs[i], out[i] = rec.data, make([]byte, rec.csize)
 	}
-	raw := make([]byte, rec.csize)
-	if err := r.in.File.ReadRanges(ctx, []int64{rec.data}, [][]byte{raw}); err != nil {
-		return nil, fmt.Errorf("read record `%s`: %w", rec.name, err)
+	if err := r.in.File.ReadRanges(ctx, offs, out); err != nil {
+		return nil, fmt.Errorf("read the pickle and %d notes: %w", len(recs)-1, err)
 	}
-	if rec.method == stored {
-		return raw, nil
-	}
-	out, err := inflate(raw, rec.usize)
-	if err != nil {
-		return nil, bad(rec.data, "record `%s`: %v", rec.name, err)
+	for i, rec := range recs {
+		if rec.method == stored {
+			continue
+		}
+		text, err := inflate(out[i], rec.usize)
+		if err != nil {
+			return nil, bad(rec.data, "record `%s`: %v", rec.name, err)
+		}
+		out[i] = text
 	}
 	return out, nil
 }

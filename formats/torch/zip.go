@@ -129,7 +129,9 @@ func (r *reader) readEnd(ctx context.Context, tail []byte, tailAt int64) (end, e
 		}
 		limit = int64(at64)
 		b := make([]byte, end64Size)
-		if err := r.in.File.ReadRanges(ctx, []int64{limit}, [][]byte{b}); err != nil {
+		if limit >= tailAt {
+			copy(b, tail[limit-tailAt:])
+		} else if err := r.in.File.ReadRanges(ctx, []int64{limit}, [][]byte{b}); err != nil {
 			return end{}, fmt.Errorf("read the zip64 end of the directory: %w", err)
 		}
 		if string(b[:4]) != end64Sig {
