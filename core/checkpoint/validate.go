@@ -30,6 +30,9 @@ func (e *Entry) validate(sizes []int64) error {
 			return fmt.Errorf("its bytes %d to %d run past the end of the file, which has %d", x.Off, x.Off+x.Len, size)
 		}
 	}
+	if d.Codec > Deflate || d.Codec != Plain && d.Inline == nil && len(d.Extents) != 1 {
+		return fmt.Errorf("is packed by codec %d in %d places", d.Codec, len(d.Extents))
+	}
 	want, ok := e.DType.Bytes(e.Shape)
 	if !ok {
 		return fmt.Errorf("%s of shape %v is not possible", e.DType, e.Shape)
@@ -47,6 +50,9 @@ func (e *Entry) validate(sizes []int64) error {
 	}
 	if es := e.DType.Bits(); (last+1)*es/8 > run || last+1 > math.MaxInt64/max(es, 1) {
 		return fmt.Errorf("reaches element %d, its storage has %d bytes", last, run)
+	}
+	if e.DType.Size() == 0 && (!d.RowMajor(e.Shape) || d.Offset*e.DType.Bits()%8 != 0) {
+		return fmt.Errorf("elements of %d bits lie with strides %v from element %d on, which is not supported", e.DType.Bits(), d.Strides, d.Offset)
 	}
 	return nil
 }

@@ -251,9 +251,7 @@ func (w *worker) write(ctx context.Context, u *unit, t part, staging []byte) err
 		place := staging[phase+int64(len(lead)):][:n]
 		switch {
 		case i == 0:
-			if err := w.arrange(u, t, place); err != nil {
-				return err
-			}
+			w.arrange(u, t, place)
 			crc = sum.CRC64.Of(place)
 			w.digest(u, t, place, crc)
 		case unsafe.SliceData(have) != unsafe.SliceData(place):
@@ -350,23 +348,20 @@ func (w *worker) send(ctx context.Context, c *class, p []byte, at int64) error {
 }
 
 // arrange makes a target part of the source pieces that it overlaps.
-func (w *worker) arrange(u *unit, t part, dst []byte) error {
+func (w *worker) arrange(u *unit, t part, dst []byte) {
 	for i := range w.pieces {
 		p := &w.pieces[i]
 		common, ok := box.Intersect(t.box, p.box)
 		if !ok {
 			continue
 		}
-		if err := u.copy(dst, t.box, p.data, p.box, common); err != nil {
-			return err
-		}
+		u.copy(dst, t.box, p.data, p.box, common)
 	}
-	return nil
 }
 
 // copy moves the elements of common from a row-major source box into a
 // row-major target box.
-func (u *unit) copy(dst []byte, to box.Box, src []byte, from box.Box, common box.Box) error {
+func (u *unit) copy(dst []byte, to box.Box, src []byte, from box.Box, common box.Box) {
 	di, si := common.In(to), common.In(from)
 	n := common.Elements()
 	d0, s0 := di.Index(to.Ext), si.Index(from.Ext)
@@ -375,7 +370,7 @@ func (u *unit) copy(dst []byte, to box.Box, src []byte, from box.Box, common box
 	case whole && !u.cast:
 		copy(dst[d0*u.to:(d0+n)*u.to], src[s0*u.from:])
 	case whole:
-		return u.convert(dst[d0*u.to:(d0+n)*u.to], src[s0*u.from:(s0+n)*u.from])
+		u.convert(dst[d0*u.to:(d0+n)*u.to], src[s0*u.from:(s0+n)*u.from])
 	case !u.cast:
 		ds, ss := box.Strides(to.Ext), box.Strides(from.Ext)
 		for i := range ds {
@@ -384,49 +379,41 @@ func (u *unit) copy(dst []byte, to box.Box, src []byte, from box.Box, common box
 		}
 		tensor.Copy(dst[d0*u.to:], ds, src[s0*u.from:], ss, common.Ext, u.to)
 	default:
-		return u.convertRuns(dst, to, src, from, common)
+		u.convertRuns(dst, to, src, from, common)
 	}
-	return nil
 }
 
-func (u *unit) convert(dst, src []byte) error {
-	u.overflow.Add(tensor.Cast(dst, src, u.target.DType, u.source.DType))
-	return nil
+func (u *unit) convert(dst, src []byte) {
+	if n := tensor.Cast(dst, src, u.target.DType, u.source.DType); n > 0 {
+		u.overflow.Add(n)
+	}
 }
 
 // convertRuns casts run by run: as long a run as lies without gap on both
 // sides.
-func (u *unit) convertRuns(dst []byte, to box.Box, src []byte, from box.Box, common box.Box) error {
-	n := len(common.Ext)
-	k := n - 1
+func (u *unit) convertRuns(dst []byte, to box.Box, src []byte, from box.Box, common box.Box) {
+	k := len(common.Ext) - 1
 	width := common.Ext[k]
 	for k > 0 && common.Ext[k] == to.Ext[k] && common.Ext[k] == from.Ext[k] {
 		k--
 		width *= common.Ext[k]
 	}
-	rows := box.Box{Off: slices.Clone(common.Off), Ext: slices.Clone(common.Ext)}
-	for i := k; i < n; i++ {
-		rows.Ext[i] = 1
-	}
+	ds, ss := box.Strides(to.Ext), box.Strides(from.Ext)
+	d, s := common.In(to).Index(to.Ext), common.In(from).Index(from.Ext)
 	idx := make([]int64, k)
 	for {
-		cur := rows.Clone()
-		for i, x := range idx {
-			cur.Off[i] += x
-		}
-		d, s := cur.In(to).Index(to.Ext), cur.In(from).Index(from.Ext)
-		if err := u.convert(dst[d*u.to:(d+width)*u.to], src[s*u.from:(s+width)*u.from]); err != nil {
-			return err
-		}
+		u.convert(dst[d*u.to:(d+width)*u.to], src[s*u.from:(s+width)*u.from])
 		i := k - 1
 		for ; i >= 0; i-- {
+			d, s = d+ds[i], s+ss[i]
 			if idx[i]++; idx[i] < common.Ext[i] {
 				break
 			}
+			d, s = d-idx[i]*ds[i], s-idx[i]*ss[i]
 			idx[i] = 0
 		}
 		if i < 0 {
-			return nil
+			return
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-e934e81e/convert/core/box"
 	"github.com/seed-e934e81e/convert/core/diag"
 	"github.com/seed-e934e81e/convert/core/manifest"
 	"github.com/seed-e934e81e/convert/core/plan"
@@ -126,18 +127,32 @@ func MinMemory(workers int) int64 { return reserve + int64(workers)*minBuffers }
 // PeakMemory estimates what a run takes at most: the program, and for each
 // worker the buffers of the greatest band.
 func PeakMemory(p *plan.Plan, o Options) int64 {
+	return 32<<20 + int64(max(o.Workers, 1))*greatest(p, o) + 2*p.Totals.LargestHeader
+}
+
+// greatest is the buffers that the greatest band of a plan takes.
+func greatest(p *plan.Plan, o Options) int64 {
+	type key struct {
+		shape, from, to string
+		bits, target    int64
+	}
+	known := map[key]bool{}
 	most := int64(0)
 	for _, g := range p.Groups {
 		for _, it := range g.Items {
 			t := &p.Tensors[it.Tensor]
 			s := &p.Source.Tensors[t.Source]
-			g := geometry(t.Shape, s.DType.Bits(), t.DType.Bits(), s.Places[it.From].Layout, it.Layout, o.budget(), o.bands())
-			if n := g.need(t.DType.Bits(), s.DType.Bits()); n > most {
-				most = n
+			from := s.Places[it.From].Layout
+			k := key{box.Whole(t.Shape).String(), from.Key(), it.Layout.Key(), s.DType.Bits(), t.DType.Bits()}
+			if known[k] {
+				continue
 			}
+			known[k] = true
+			b := geometry(t.Shape, s.DType.Bits(), t.DType.Bits(), from, it.Layout, o.budget(), o.bands())
+			most = max(most, b.need(t.DType.Bits(), s.DType.Bits()))
 		}
 	}
-	return 32<<20 + int64(o.Workers)*min(most, o.budget()) + 2*p.Totals.LargestHeader
+	return most
 }
 
 // Run carries out a plan. On an error nothing that it made remains.

@@ -22,6 +22,8 @@ func (w *worker) fetch(ctx context.Context, u *unit, rank int, e *checkpoint.Ent
 	var err error
 	d := &e.Data
 	switch first := in.Index(held.Ext) * u.from; {
+	case u.source.DType.Size() == 0: // whole bytes, in order: Validate has seen to it
+		out, err = w.span(ctx, rank, d, d.Offset*u.source.DType.Bits()/8+first, n, buf)
 	case d.RowMajor(held.Ext):
 		out, err = w.span(ctx, rank, d, d.Offset*u.from+first, n, buf)
 	default:

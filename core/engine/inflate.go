@@ -15,7 +15,8 @@ import (
 // beginning, so a worker keeps the stream that it read last and begins again
 // only where a band lies before it.
 type inflater struct {
-	data *checkpoint.Data
+	rank int
+	data *checkpoint.Data // of a header that other ranks may share
 	at   int64
 	r    io.ReadCloser
 }
@@ -28,7 +29,7 @@ func (f *inflater) close() {
 }
 
 func (f *inflater) read(ctx context.Context, r *run, rank int, d *checkpoint.Data, off int64, p []byte) error {
-	if f.data != d || off < f.at {
+	if f.rank != rank || f.data != d || off < f.at {
 		f.close()
 		file, _, err := r.sources.file(ctx, rank, d.Extents[0].File)
 		if err != nil {
@@ -36,7 +37,7 @@ func (f *inflater) read(ctx context.Context, r *run, rank int, d *checkpoint.Dat
 		}
 		x := d.Extents[0]
 		f.r = flate.NewReader(bufio.NewReaderSize(io.NewSectionReader(file, x.Off, x.Len), 64<<10))
-		f.data, f.at = d, 0
+		f.rank, f.data, f.at = rank, d, 0
 	}
 	if _, err := io.CopyN(io.Discard, f.r, off-f.at); err != nil {
 		return packed(err, d)

@@ -40,7 +40,9 @@ func (r *run) do(ctx context.Context) (res *Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.o.Workers = max(r.o.Workers, 1)
-	r.pool = tensor.NewPool(r.o.budget() * int64(r.o.Workers))
+	// One band must fit, whatever the setting; a pool rounds up by a sixteenth.
+	least := greatest(r.Plan, r.o)
+	r.pool = tensor.NewPool(max(r.o.budget()*int64(r.o.Workers), least+least/8))
 	r.sources = newSources(r.o.FS, r.Source)
 	r.digests = make([]digests, len(r.Tensors))
 	defer func() {

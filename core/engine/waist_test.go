@@ -35,14 +35,16 @@ func putOdd(t *testing.T, fs *storage.Memory, name string, body []byte, entries 
 // packed stream that it read last: it must not take one rank's for another's.
 func TestPackedTensorsOfRanks(t *testing.T) {
 	fs := storage.NewMemory()
-	const n = 64
-	c, _ := single("w", dtype.U8, n, n*512)
+	const n, width = 8, 512
+	c, _ := single("w", dtype.U8, n, 2, n*width)
+	c.Specs["w"][0] = memory.Spec{Mesh: []int{n}, Dims: [][]int{nil, {0}}}
 	for r := range n {
-		part := bytes.Repeat([]byte{byte(r + 1)}, 512)
-		copy(c.Tensors[0].Data[r*512:], part)
-		p := deflated(part)
-		e := checkpoint.Entry{Name: "w", DType: dtype.U8, Shape: []int64{512}}
-		e.Data = checkpoint.Data{Codec: checkpoint.Deflate, Decoded: 512, Extents: []checkpoint.Extent{{Len: int64(len(p))}}}
+		part := bytes.Repeat([]byte{byte(r + 1)}, 2*width)
+		copy(c.Tensors[0].Data[r*width:], part[:width])
+		copy(c.Tensors[0].Data[(n+r)*width:], part[:width])
+		p := append([]byte{1, 0, 4, 0xFF, 0xFB}, part...) // stored, so that all are equally long
+		e := checkpoint.Entry{Name: "w", DType: dtype.U8, Shape: []int64{2, width}}
+		e.Data = checkpoint.Data{Codec: checkpoint.Deflate, Decoded: 2 * width, Extents: []checkpoint.Extent{{Len: int64(len(p))}}}
 		putOdd(t, fs, fmt.Sprintf("in/rank_%d/a.odd", r), p, e)
 	}
 	p, err := makePlan(fs, c, plan.Request{})
@@ -137,7 +139,7 @@ func TestRepeatedElements(t *testing.T) {
 // A packed run that is shorter than it claims, or none at all, is damage.
 func TestDamagedPackedTensor(t *testing.T) {
 	whole := deflated(make([]byte, 100))
-	for name, p := range map[string][]byte{"cut": whole[:len(whole)-3], "not packed": bytes.Repeat([]byte{0xFF}, 20), "short": deflated(make([]byte, 99))} {
+	for name, p := range map[string][]byte{"cut": whole[:len(whole)/2], "not packed": bytes.Repeat([]byte{0xFF}, 20), "short": deflated(make([]byte, 99))} {
 		fs := storage.NewMemory()
 		e := checkpoint.Entry{Name: "x", DType: dtype.U8, Shape: []int64{100}}
 		e.Data = checkpoint.Data{Codec: checkpoint.Deflate, Decoded: 100, Extents: []checkpoint.Extent{{Len: int64(len(p))}}}

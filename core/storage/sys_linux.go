@@ -84,9 +84,9 @@ func freeSpace(dir string) (int64, bool, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, false, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	unit := int64(st.Frsize) // the unit of the counts; old file systems leave it out
-	if unit == 0 {
-		unit = int64(st.Bsize)
+	block := int64(st.Frsize) // the unit of the counts; old file systems leave it out
+	if block == 0 {
+		block = int64(st.Bsize)
 	}
-	return int64(st.Bavail) * unit, true, nil
+	return int64(st.Bavail) * block, true, nil
 }
