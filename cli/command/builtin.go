@@ -77,6 +77,9 @@ func (b builtin) run(ctx context.Context, j *job.Job, o Options) (*Report, error
 	if err != nil {
 		return nil, err
 	}
+	if l, ok := b.fs.(*storage.Local); ok && o.Verbose {
+		res.Warnings = append(res.Warnings, transfers(l.Stats()))
+	}
 	d := view.NewRunDocument(r.Plan, e, res)
 	warnings := append(r.Warnings, res.Warnings...)
 	d.Warnings = view.Warnings(warnings)
@@ -84,6 +87,16 @@ func (b builtin) run(ctx context.Context, j *job.Job, o Options) (*Report, error
 		Done: true, Document: d, Warnings: warnings,
 		Text: func(w io.Writer, s view.Style) error { return view.RunText(w, s, r.Plan, e, res) },
 	}, nil
+}
+
+// transfers tells which way the bytes went.
+func transfers(s storage.Stats) *diag.Diagnostic {
+	text := fmt.Sprintf("read %s around the page cache and %s through it, wrote %s around it and %s through it",
+		view.Bytes(s.DirectRead), view.Bytes(s.BufferedRead), view.Bytes(s.DirectWrite), view.Bytes(s.BufferedWrite))
+	if s.Refused > 0 {
+		text += fmt.Sprintf("; the file system refused direct transfers %s", view.Plural(s.Refused, "time", "times"))
+	}
+	return &diag.Diagnostic{Severity: diag.Note, Summary: text}
 }
 
 func (b builtin) inspect(ctx context.Context, name string, o InspectOptions) (*Report, error) {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path"
 	"slices"
 
@@ -73,8 +74,10 @@ func (t *target) moveAside(ctx context.Context, m *manifest.Manifest) error {
 	}
 	for _, n := range names {
 		from := t.path(n)
-		if _, err := t.o.FS.Stat(ctx, from); err != nil {
+		if _, err := t.o.FS.Stat(ctx, from); errors.Is(err, fs.ErrNotExist) {
 			continue
+		} else if err != nil {
+			return diag.Errorf(diag.Failed, "cannot look for the old file").InFile(n).Wrap(err)
 		}
 		to := path.Join(path.Dir(from), "."+path.Base(from)+".old.convert-tmp")
 		if err := t.o.FS.Rename(ctx, from, to); err != nil {

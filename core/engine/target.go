@@ -163,10 +163,9 @@ func (t *target) bytes() int64 {
 
 // exists applies run.on_exists.
 func (t *target) exists(ctx context.Context) error {
-	if b, err := t.o.FS.ReadFile(ctx, t.path(t.o.Manifest), manifest.MaxBytes); err == nil {
-		t.old, err = manifest.Parse(b)
-		if err != nil && t.o.OnExists == ExistsReplace {
-			return diag.Errorf(diag.Failed, "the earlier manifest cannot be read").InFile(t.o.Manifest).Wrap(err)
+	if t.o.OnExists == ExistsReplace {
+		if err := t.earlier(ctx); err != nil {
+			return err
 		}
 	}
 	taken, err := t.taken(ctx)
@@ -192,14 +191,32 @@ func (t *target) exists(ctx context.Context) error {
 	return nil
 }
 
+// earlier reads the manifest of an earlier run, where there is one.
+func (t *target) earlier(ctx context.Context) error {
+	b, err := t.o.FS.ReadFile(ctx, t.path(t.o.Manifest), manifest.MaxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		t.old, err = manifest.Parse(b)
+	}
+	if err != nil {
+		return diag.Errorf(diag.Failed, "the earlier manifest cannot be read").InFile(t.o.Manifest).Wrap(err)
+	}
+	return nil
+}
+
 // taken lists what stands in the way: for a single file that file and its
 // manifest, for a folder anything but hidden files.
 func (t *target) taken(ctx context.Context) ([]string, error) {
 	if !t.Folder && t.o.Manifest != "convert.manifest.json" {
 		var out []string
 		for _, n := range []string{t.files[0].names[0], t.o.Manifest} {
-			if _, err := t.o.FS.Stat(ctx, t.path(n)); err == nil {
+			switch _, err := t.o.FS.Stat(ctx, t.path(n)); {
+			case err == nil:
 				out = append(out, n)
+			case !errors.Is(err, fs.ErrNotExist):
+				return nil, diag.Errorf(diag.Failed, "cannot look for an earlier file").InFile(n).Wrap(err)
 			}
 		}
 		return out, nil

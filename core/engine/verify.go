@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"runtime"
@@ -100,6 +101,13 @@ func (r *run) readBack(ctx context.Context, f storage.File, h hash.Hash) (uint64
 // was planned: names, types, shapes, and where the bytes are.
 func (r *run) verifyHeader(ctx context.Context, c *class, i int, f storage.File) error {
 	x, err := r.Format.Index(ctx, checkpoint.Input{File: storage.Cached(f), Name: c.names[i], Yield: runtime.Gosched})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var bad *checkpoint.FormatError
+	if err != nil && !errors.As(err, &bad) {
+		return diag.Errorf(diag.Failed, "cannot read back").InFile(c.names[i]).Wrap(err)
+	}
 	if err == nil {
 		err = x.Validate([]int64{f.Size()})
 	}

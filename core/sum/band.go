@@ -95,24 +95,36 @@ func (r *reader) sum(i int, at int64) uint64 {
 	if i == len(r.levels) {
 		return r.update(0, at)
 	}
-	var s uint64
 	l := &r.levels[i]
-	fused := r.fused && i == len(r.levels)-1
+	if r.fused && i == len(r.levels)-1 {
+		return r.rows(l, at)
+	}
+	var s uint64
 	for range l.N {
-		switch {
-		case l.op != nil:
-			s = l.op.apply(s)
-		case s != 0:
-			s = r.f.mul(s, l.c)
-		}
-		if fused {
-			s = r.update(s, at)
-		} else {
-			s ^= r.sum(i+1, at)
-		}
+		s = r.shift(l, s) ^ r.sum(i+1, at)
 		at += l.Stride
 	}
 	return s
+}
+
+// rows sums the innermost level.
+func (r *reader) rows(l *level, at int64) (s uint64) {
+	for range l.N {
+		s = r.update(r.shift(l, s), at)
+		at += l.Stride
+	}
+	return s
+}
+
+// shift multiplies by the level's constant.
+func (r *reader) shift(l *level, s uint64) uint64 {
+	switch {
+	case l.op != nil:
+		return l.op.apply(s)
+	case s == 0:
+		return 0
+	}
+	return r.f.mul(s, l.c)
 }
 
 // update is the raw sum of a message followed by the run at p[at:], where s is
