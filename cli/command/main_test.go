@@ -152,8 +152,10 @@ func TestFailureInJSON(t *testing.T) {
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	var errs bytes.Buffer
 	none := func() int { return 0 }
-	status := Main(Env{Args: []string{"version"}, Stdout: broken{}, Stderr: &errs, Now: time.Now, StdoutWidth: none, StderrWidth: none,
-		LookupEnv: func(string) (string, bool) { return "", false }}, Core{})
+	status := Main(Env{
+		Args: []string{"version"}, Stdout: broken{}, Stderr: &errs, Now: time.Now, StdoutWidth: none, StderrWidth: none,
+		LookupEnv: func(string) (string, bool) { return "", false },
+	}, Core{})
 	if status != 1 || !strings.Contains(errs.String(), "cannot write to standard output: no room") {
 		t.Errorf("status %d, stderr %q; want 1 and the reason", status, errs.String())
 	}
@@ -164,8 +166,17 @@ type broken struct{}
 func (broken) Write([]byte) (int, error) { return 0, errors.New("no room") }
 
 func TestHelpFitsATerminal(t *testing.T) {
-	for _, args := range [][]string{{"help"}, {"help", "job"}, {"help", "layout"}, {"help", "mapping"}, {"help", "exit-codes"}, {"help", "json"},
-		{"help", "memory"}, {"help", "troubleshooting"}, {"help", "inspect"}} {
+	for _, args := range [][]string{
+		{"help"},
+		{"help", "job"},
+		{"help", "layout"},
+		{"help", "mapping"},
+		{"help", "exit-codes"},
+		{"help", "json"},
+		{"help", "memory"},
+		{"help", "troubleshooting"},
+		{"help", "inspect"},
+	} {
 		got := try(t, Core{}, args...)
 		if got.status != 0 || len(got.out) < 200 {
 			t.Errorf("%v: status %d, %d bytes", args, got.status, len(got.out))

@@ -177,8 +177,10 @@ func (m *Meter) JSON(now time.Time) []byte {
 		ETA       *float64 `json:"eta_s,omitempty"`
 		File      string   `json:"file,omitempty"`
 		Tensor    string   `json:"tensor,omitempty"`
-	}{"progress", math.Round(now.Sub(m.start).Seconds()*1000) / 1000, p.Done, p.Total, p.FilesDone, p.Files,
-		int64(min(m.Rate(now), 1<<62)), nil, Clean(p.File), Clean(p.Tensor)}
+	}{
+		"progress", math.Round(now.Sub(m.start).Seconds()*1000) / 1000, p.Done, p.Total, p.FilesDone, p.Files,
+		int64(min(m.Rate(now), 1<<62)), nil, Clean(p.File), Clean(p.Tensor),
+	}
 	if eta, ok := m.ETA(now); ok {
 		s := eta.Seconds()
 		v.ETA = &s

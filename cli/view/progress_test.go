@@ -109,8 +109,12 @@ func TestPercent(t *testing.T) {
 		p    Progress
 		want int
 	}{
-		{Progress{}, 100}, {Progress{Total: 3}, 0}, {Progress{Done: 2, Total: 3}, 66}, {Progress{Done: 999999, Total: 1000000}, 99},
-		{Progress{Done: 3, Total: 3}, 100}, {Progress{Done: 1 << 61, Total: 1 << 62}, 50},
+		{Progress{}, 100},
+		{Progress{Total: 3}, 0},
+		{Progress{Done: 2, Total: 3}, 66},
+		{Progress{Done: 999999, Total: 1000000}, 99},
+		{Progress{Done: 3, Total: 3}, 100},
+		{Progress{Done: 1 << 61, Total: 1 << 62}, 50},
 	} {
 		if got := tt.p.Percent(); got != tt.want {
 			t.Errorf("%+v is %d%%, want %d%%", tt.p, got, tt.want)
@@ -167,8 +171,11 @@ func TestResolve(t *testing.T) {
 		off      string
 		want     ProgressMode
 	}{
-		{ProgressAuto, true, "", ProgressTTY}, {ProgressAuto, false, "", ProgressPlain}, {ProgressAuto, true, "1", ProgressNone},
-		{ProgressJSON, true, "1", ProgressJSON}, {ProgressNone, true, "", ProgressNone},
+		{ProgressAuto, true, "", ProgressTTY},
+		{ProgressAuto, false, "", ProgressPlain},
+		{ProgressAuto, true, "1", ProgressNone},
+		{ProgressJSON, true, "1", ProgressJSON},
+		{ProgressNone, true, "", ProgressNone},
 	} {
 		env := func(n string) string { return map[string]string{"CONVERT_NO_PROGRESS": tt.off, "TERM": "xterm"}[n] }
 		if got := tt.mode.Resolve(tt.terminal, env); got != tt.want {

@@ -288,3 +288,73 @@ func TestCancelAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// Any operation of any job may fail, with any number of workers.
+func TestModelFaults(t *testing.T) {
+	n := *cases / 3
+	if testing.Short() {
+		n /= 5
+	}
+	for s := *first; s < *first+n && !t.Failed(); s++ {
+		x := newTrial(s)
+		h := &hook{}
+		x.fs.Fail = h.fail
+		p := x.plan(t)
+		if p == nil {
+			continue
+		}
+		h.reset(nil)
+		before := tree(t, x.fs)
+		r := rand.New(rand.NewPCG(s, 1))
+		for range 3 {
+			k := 1 + r.IntN(30)
+			if r.IntN(2) == 0 {
+				k = 1 + r.IntN(300)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			interrupt := r.IntN(3) == 0
+			failed := ""
+			h.reset(func(n int, op storage.Op, name string) error {
+				if n != k {
+					return nil
+				}
+				failed = fmt.Sprintf("operation %d (%s of %s)", n, op, name)
+				if interrupt {
+					cancel()
+					return nil
+				}
+				return errInjected
+			})
+			o, fs := x.o, watch(x.fs)
+			o.FS = fs
+			_, err := Run(ctx, p, o)
+			cancel()
+			h.reset(nil)
+			switch {
+			case failed == "" && err != nil:
+				t.Errorf("seed %d: nothing failed, and still: %v", s, err)
+			case err == nil || strings.Contains(err.Error(), "the checkpoint is written"):
+				if failed != "" && !interrupt && err == nil {
+					t.Errorf("seed %d: %s failed, and nothing is said", s, failed)
+				}
+				for name := range tree(t, x.fs) { // clear it away for the next round
+					if strings.HasPrefix(name, "out/") && !strings.HasSuffix(name, "/") {
+						if err := x.fs.Remove(context.Background(), name); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				before = tree(t, x.fs)
+			case !errors.Is(err, errInjected) && !errors.Is(err, context.Canceled):
+				t.Errorf("seed %d: %s failed, the error is %v", s, failed, err)
+			default:
+				if d := unlike(tree(t, x.fs), before); d != "" {
+					t.Errorf("seed %d: %s failed: %s", s, failed, d)
+				}
+			}
+			for _, f := range fs.faults() {
+				t.Errorf("seed %d: %s failed: %s", s, failed, f)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/seed-e934e81e/convert/core/box"
@@ -47,19 +48,20 @@ func (w *worker) fetch(ctx context.Context, u *unit, rank int, e *checkpoint.Ent
 
 // place says in an error of reading what was read.
 func (w *worker) place(err error, u *unit, rank int, d *checkpoint.Data) error {
-	for _, x := range diag.From(err) {
-		if x.Subject.Tensor == "" {
-			x.OfTensor(u.source.Name)
-		}
-		if !x.Subject.HasRank {
-			x.OfRank(rank)
-		}
-		if x.Subject.File == "" && len(d.Extents) > 0 {
-			x.InFile(w.Source.Rank(rank).Files[d.Extents[0].File].Name)
-		}
-		return x
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
-	return err
+	x := diag.From(err)[0]
+	if x.Subject.Tensor == "" {
+		x.OfTensor(u.source.Name)
+	}
+	if !x.Subject.HasRank {
+		x.OfRank(rank)
+	}
+	if x.Subject.File == "" && len(d.Extents) > 0 {
+		x.InFile(w.Source.Rank(rank).Files[d.Extents[0].File].Name)
+	}
+	return x
 }
 
 // span reads n bytes at an offset of the run that the extents make up.

@@ -343,37 +343,43 @@ func (f strategyFS) List(ctx context.Context, dir string) ([]storage.Entry, erro
 	return list, err
 }
 
-func (t *trial) run(tt *testing.T) {
+// plan plans the case; nil where nothing is to be written.
+func (t *trial) plan(tt *testing.T) *plan.Plan {
 	tt.Helper()
-	fail := func(format string, args ...any) {
-		tt.Helper()
-		tt.Errorf("seed %d: %s", t.seed, fmt.Sprintf(format, args...))
-	}
 	if len(t.source.Tensors) == 0 {
-		return
+		return nil
 	}
-	fs := watch(t.fs)
-	src, err := t.open(fs)
+	src, err := t.open(t.fs)
 	if err != nil {
-		fail("open: %v", err)
-		return
+		tt.Errorf("seed %d: open: %v", t.seed, err)
+		return nil
 	}
 	t.q.Source = src
 	if t.target != nil {
 		if t.q.Strategy, err = t.target.Strategy(); err != nil {
-			fail("strategy: %v", err)
-			return
+			tt.Errorf("seed %d: strategy: %v", t.seed, err)
+			return nil
 		}
 	}
 	p, err := plan.Make(context.Background(), t.q)
-	if err != nil {
-		if !t.nothing() {
-			fail("plan: %v", err)
-		}
+	if err != nil && !t.nothing() {
+		tt.Errorf("seed %d: plan: %v", t.seed, err)
+	}
+	return p
+}
+
+func (t *trial) run(tt *testing.T) {
+	tt.Helper()
+	p := t.plan(tt)
+	if p == nil {
 		return
 	}
+	fail := func(format string, args ...any) {
+		tt.Helper()
+		tt.Errorf("seed %d: %s", t.seed, fmt.Sprintf(format, args...))
+	}
+	fs := watch(t.fs)
 	t.o.FS = fs
-	fs.reads = 0
 	res, err := Run(context.Background(), p, t.o)
 	if err != nil {
 		fail("run: %v", err)

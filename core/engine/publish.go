@@ -52,12 +52,31 @@ func (t *target) publish(ctx context.Context, m *manifest.Manifest) error {
 	for _, a := range t.aside {
 		err = errors.Join(err, t.o.FS.Remove(ctx, a[1]))
 	}
-	err = errors.Join(err, t.unlock())
+	err = errors.Join(err, t.sweep(ctx), t.unlock())
 	t.unlock = nil
 	if err != nil {
 		return diag.Errorf(diag.Failed, "the checkpoint is written, but cleaning up failed").InFile(t.o.Target).Wrap(err)
 	}
 	return nil
+}
+
+// sweep removes folders that held nothing but files of the earlier run.
+func (t *target) sweep(ctx context.Context) error {
+	var errs []error
+	seen := map[string]bool{path.Clean(t.o.Target): true}
+	for _, a := range t.aside {
+		dir := path.Dir(a[0])
+		if seen[dir] {
+			continue
+		}
+		seen[dir] = true
+		list, err := t.o.FS.List(ctx, dir)
+		if err == nil && len(list) == 0 {
+			err = t.o.FS.Remove(ctx, dir)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // moveAside renames the files of an earlier run, so that they can come back.

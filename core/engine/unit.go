@@ -144,7 +144,7 @@ func (u *unit) add(l *layout.Layout, x use, devices int) {
 		k = &sink{box: l.BlockBox(u.shape, b)}
 		u.sides[i].sinks[n] = k
 	}
-	k.dests = append(k.dests, dest{class: x.class, item: x.item})
+	k.dests = append(k.dests, dest(x))
 }
 
 // number is the row-major number of a block.

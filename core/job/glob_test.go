@@ -58,10 +58,29 @@ func TestParseSize(t *testing.T) {
 		text string
 		want int64 // -1 for refused
 	}{
-		{"0", 0}, {"4096", 4096}, {"1 B", 1}, {"256 MiB", 256 << 20}, {"256MiB", 256 << 20}, {"256 mib", 256 << 20},
-		{"5 GB", 5e9}, {"5GB", 5e9}, {"1.5 KiB", 1536}, {"0.5 KB", 500}, {" 2 TiB ", 2 << 40}, {"8 EiB", -1},
-		{"", -1}, {"MiB", -1}, {"-1", -1}, {"1..5 GB", -1}, {"1.0001 KB", -1}, {"1 G", -1}, {"1 Gb s", -1},
-		{"9223372036854775807", 9223372036854775807}, {"9223372036854775808", -1}, {"1e9", -1}, {"0x10", -1},
+		{"0", 0},
+		{"4096", 4096},
+		{"1 B", 1},
+		{"256 MiB", 256 << 20},
+		{"256MiB", 256 << 20},
+		{"256 mib", 256 << 20},
+		{"5 GB", 5e9},
+		{"5GB", 5e9},
+		{"1.5 KiB", 1536},
+		{"0.5 KB", 500},
+		{" 2 TiB ", 2 << 40},
+		{"8 EiB", -1},
+		{"", -1},
+		{"MiB", -1},
+		{"-1", -1},
+		{"1..5 GB", -1},
+		{"1.0001 KB", -1},
+		{"1 G", -1},
+		{"1 Gb s", -1},
+		{"9223372036854775807", 9223372036854775807},
+		{"9223372036854775808", -1},
+		{"1e9", -1},
+		{"0x10", -1},
 	} {
 		got, err := ParseSize(tt.text)
 		if (err != nil) != (tt.want < 0) || err == nil && got != tt.want {
@@ -73,8 +92,18 @@ func TestParseSize(t *testing.T) {
 func TestNearest(t *testing.T) {
 	words := []string{"format", "io", "match", "path", "to"}
 	for _, tt := range []struct{ word, want string }{
-		{"formt", "format"}, {"Format", "format"}, {"fromat", "format"}, {"formating", ""}, {"oi", "io"}, {"xx", ""}, {"pth", "path"},
-		{"mtach", "match"}, {"paths", "path"}, {"", ""}, {"t", ""}, {"too", "to"},
+		{"formt", "format"},
+		{"Format", "format"},
+		{"fromat", "format"},
+		{"formating", ""},
+		{"oi", "io"},
+		{"xx", ""},
+		{"pth", "path"},
+		{"mtach", "match"},
+		{"paths", "path"},
+		{"", ""},
+		{"t", ""},
+		{"too", "to"},
 	} {
 		if got, _ := Nearest(tt.word, words); got != tt.want {
 			t.Errorf("Nearest(%q) = %q, want %q", tt.word, got, tt.want)

@@ -71,10 +71,14 @@ func TestKeys(t *testing.T) {
 		{"target.format", `format = "safetensors"`, func(j *Job) any { return j.Target.Format }, "safetensors"},
 		{"target.strategy", `strategy = "s.ckpt"`, func(j *Job) any { return j.Target.Strategy }, []Path{{"s.ckpt", "/jobs/s.ckpt"}}},
 		{"target.strategy, several", `strategy = ["a", "/b"]`, func(j *Job) any { return j.Target.Strategy }, []Path{{"a", "/jobs/a"}, {"/b", "/b"}}},
-		{"target.mesh", "mesh = { axes = [\"pp\", \"dp\"], shape = [1, 8] }\n" + layouts,
-			func(j *Job) any { return j.Target.Mesh }, &mesh.Mesh{Axes: []string{"pp", "dp"}, Shape: []int{1, 8}}},
-		{"target.mesh as a table", "[target.mesh]\naxes = [\"dp\"]\nshape = [8]\n" + layouts,
-			func(j *Job) any { return j.Target.Mesh }, &mesh.Mesh{Axes: []string{"dp"}, Shape: []int{8}}},
+		{
+			"target.mesh", "mesh = { axes = [\"pp\", \"dp\"], shape = [1, 8] }\n" + layouts,
+			func(j *Job) any { return j.Target.Mesh }, &mesh.Mesh{Axes: []string{"pp", "dp"}, Shape: []int{1, 8}},
+		},
+		{
+			"target.mesh as a table", "[target.mesh]\naxes = [\"dp\"]\nshape = [8]\n" + layouts,
+			func(j *Job) any { return j.Target.Mesh }, &mesh.Mesh{Axes: []string{"dp"}, Shape: []int{8}},
+		},
 		{"target.prefix", `prefix = "llama_"`, func(j *Job) any { return []any{j.Target.Prefix, j.Target.HasPrefix} }, []any{"llama_", true}},
 		{"target.prefix, empty", `prefix = ""`, func(j *Job) any { return []any{j.Target.Prefix, j.Target.HasPrefix} }, []any{"", true}},
 		{"target.ranks", `ranks = [3, 1]`, func(j *Job) any { return j.Target.Ranks }, []int{1, 3}},
@@ -96,8 +100,11 @@ func TestKeys(t *testing.T) {
 		{"verify.mode, read-back", "[verify]\nmode = \"read-back\"", func(j *Job) any { return j.Verify.Mode }, VerifyReadBack},
 		{"verify.sha256", "[verify]\nsha256 = true", func(j *Job) any { return j.Verify.SHA256 }, true},
 		{"verify.replicas", "[verify]\nreplicas = \"none\"", func(j *Job) any { return j.Verify.Replicas }, CompareNone},
-		{"map", "[[map]]\nmatch = 'a(\\d+)'\nto = \"b$1\"\ndtype = \"f32\"\n[[map]]\nmatch = 'x.*'\ndrop = true",
-			func(j *Job) any { return j.Maps }, []mapping.Rule{{Match: `a(\d+)`, To: "b$1", DType: dtype.F32}, {Match: "x.*", Drop: true}}},
+		{
+			"map", "[[map]]\nmatch = 'a(\\d+)'\nto = \"b$1\"\ndtype = \"f32\"\n[[map]]\nmatch = 'x.*'\ndrop = true",
+			func(j *Job) any { return j.Maps },
+			[]mapping.Rule{{Match: `a(\d+)`, To: "b$1", DType: dtype.F32}, {Match: "x.*", Drop: true}},
+		},
 	} {
 		if got := tt.get(parse(t, minimal+tt.text)); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
@@ -126,9 +133,11 @@ func TestSourceKeys(t *testing.T) {
 		{`replicas = "by-rank"`, func(s Source) any { return s.Replicas }, ReplicasByRank},
 		{`replicas = "first"`, func(s Source) any { return s.Replicas }, ReplicasFirst},
 		{`crc = "ignore"`, func(s Source) any { return s.CRC }, CRCIgnore},
-		{"mesh = { axes = [\"tp\"], shape = [4] }\n[[source.layout]]\nmatch = \"*\"\nshard = [\"tp\"]",
+		{
+			"mesh = { axes = [\"tp\"], shape = [4] }\n[[source.layout]]\nmatch = \"*\"\nshard = [\"tp\"]",
 			func(s Source) any { return []any{*s.Mesh, s.Layouts[0].Shard} },
-			[]any{mesh.Mesh{Axes: []string{"tp"}, Shape: []int{4}}, [][]string{{"tp"}}}},
+			[]any{mesh.Mesh{Axes: []string{"tp"}, Shape: []int{4}}, [][]string{{"tp"}}},
+		},
 	} {
 		j := parse(t, "version = 1\n[target]\npath = \"out\"\n[source]\npath = \"in\"\n"+tt.text)
 		if got := tt.get(j.Source); !reflect.DeepEqual(got, tt.want) {
@@ -236,8 +245,12 @@ func TestSet(t *testing.T) {
 		{"a list", []string{"target.ranks=[0, 2]"}, func(j *Job) any { return j.Target.Ranks }, []int{0, 2}},
 		{"a size", []string{"run.memory=1 GiB"}, func(j *Job) any { return j.Run.Memory }, int64(1 << 30)},
 		{"the last one wins", []string{"run.workers=2", "run.workers=3"}, func(j *Job) any { return j.Run.Workers }, 3},
-		{"a key of a table set before", []string{"verify={sha256=true}", "verify.mode=none"}, func(j *Job) any { return j.Verify },
-			Verify{Mode: VerifyNone, SHA256: true, Replicas: CompareSmall}},
+		{
+			"a key of a table set before",
+			[]string{"verify={sha256=true}", "verify.mode=none"},
+			func(j *Job) any { return j.Verify },
+			Verify{Mode: VerifyNone, SHA256: true, Replicas: CompareSmall},
+		},
 		{"the environment", []string{"target.path=${HOME}/x"}, func(j *Job) any { return j.Target.Path.Full }, "/home/me/x"},
 	} {
 		if got := tt.get(parse(t, minimal, tt.set...)); !reflect.DeepEqual(got, tt.want) {

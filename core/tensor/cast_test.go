@@ -25,11 +25,9 @@ var floats = map[dtype.Type]float{
 	dtype.F64:  {11, 52},
 }
 
-func (f float) bits() uint          { return 1 + f.exp + f.mant }
-func (f float) inf() uint64         { return (1<<f.exp - 1) << f.mant }
-func (f float) sign() uint64        { return 1 << (f.exp + f.mant) }
-func (f float) quiet() uint64       { return 1 << (f.mant - 1) }
-func (f float) isNaN(v uint64) bool { return v&^f.sign() > f.inf() }
+func (f float) inf() uint64   { return (1<<f.exp - 1) << f.mant }
+func (f float) sign() uint64  { return 1 << (f.exp + f.mant) }
+func (f float) quiet() uint64 { return 1 << (f.mant - 1) }
 
 // value is the value of a finite pattern without sign; infinity counts as the
 // value that would follow the largest.

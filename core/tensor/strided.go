@@ -9,7 +9,7 @@ type element interface {
 }
 
 // wide is an element of sixteen bytes.
-type wide struct{ lo, hi uint64 }
+type wide [2]uint64
 
 // strided copies the elements of one dim.
 func strided[E element](p pair, x dim) {

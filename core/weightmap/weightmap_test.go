@@ -37,20 +37,30 @@ func TestParse(t *testing.T) {
 		name, text string
 		want       WeightMap
 	}{
-		{"the Hub's form", `{"metadata":{"total_size":2818},"weight_map":{"b":"m-2.safetensors","a":"m-1.safetensors"}}`,
-			WeightMap{[]Weight{{"b", "m-2.safetensors"}, {"a", "m-1.safetensors"}}, 2818, nil}},
+		{
+			"the Hub's form", `{"metadata":{"total_size":2818},"weight_map":{"b":"m-2.safetensors","a":"m-1.safetensors"}}`,
+			WeightMap{[]Weight{{"b", "m-2.safetensors"}, {"a", "m-1.safetensors"}}, 2818, nil},
+		},
 		{"the map before the metadata", `{"weight_map":{"a":"f"},"metadata":{"total_size":1}}`, WeightMap{[]Weight{{"a", "f"}}, 1, nil}},
-		{"MindFormers' flat form", `{"b":"part1.safetensors","a":"part0.safetensors"}`,
-			WeightMap{[]Weight{{"b", "part1.safetensors"}, {"a", "part0.safetensors"}}, -1, nil}},
-		{"a flat form with a tensor called weight_map", `{"weight_map":"f","metadata":"g"}`,
-			WeightMap{[]Weight{{"weight_map", "f"}, {"metadata", "g"}}, -1, nil}},
+		{
+			"MindFormers' flat form", `{"b":"part1.safetensors","a":"part0.safetensors"}`,
+			WeightMap{[]Weight{{"b", "part1.safetensors"}, {"a", "part0.safetensors"}}, -1, nil},
+		},
+		{
+			"a flat form with a tensor called weight_map", `{"weight_map":"f","metadata":"g"}`,
+			WeightMap{[]Weight{{"weight_map", "f"}, {"metadata", "g"}}, -1, nil},
+		},
 		{"no metadata", `{"weight_map":{"a":"f"}}`, WeightMap{[]Weight{{"a", "f"}}, -1, nil}},
 		{"no tensors", `{"metadata":{},"weight_map":{}}`, WeightMap{nil, -1, nil}},
 		{"a subfolder", `{"weight_map":{"a":"unet/model.safetensors"}}`, WeightMap{[]Weight{{"a", "unet/model.safetensors"}}, -1, nil}},
-		{"keys that quantized models add", `{"weight_map":{"a":"f"},"quant":{"bits":[4,8]},"v":1,"n":null,"s":"x"}`,
-			WeightMap{[]Weight{{"a", "f"}}, -1, nil}},
-		{"metadata as it stands", `{"metadata":{"total_size": 1.5e9, "total_parameters":"7B", "x" : {"y":[1,{"z":2}]}},"weight_map":{}}`,
-			WeightMap{nil, -1, []KV{{"total_size", "1.5e9"}, {"total_parameters", `"7B"`}, {"x", `{"y":[1,{"z":2}]}`}}}},
+		{
+			"keys that quantized models add", `{"weight_map":{"a":"f"},"quant":{"bits":[4,8]},"v":1,"n":null,"s":"x"}`,
+			WeightMap{[]Weight{{"a", "f"}}, -1, nil},
+		},
+		{
+			"metadata as it stands", `{"metadata":{"total_size": 1.5e9, "total_parameters":"7B", "x" : {"y":[1,{"z":2}]}},"weight_map":{}}`,
+			WeightMap{nil, -1, []KV{{"total_size", "1.5e9"}, {"total_parameters", `"7B"`}, {"x", `{"y":[1,{"z":2}]}`}}},
+		},
 		{"whitespace at either end", " {\"weight_map\":{\"a\":\"f\"}}\n", WeightMap{[]Weight{{"a", "f"}}, -1, nil}},
 		{"escapes in a name", `{"weight_map":{"\u00e9\ud83d\ude00":"f"}}`, WeightMap{[]Weight{{"é😀", "f"}}, -1, nil}},
 	}
@@ -158,8 +168,11 @@ func TestMarshal(t *testing.T) {
 		want    string
 	}{
 		{"no tensors", nil, "{\n  \"metadata\": {\n    \"total_size\": 7\n  },\n  \"weight_map\": {}\n}"},
-		{"Python's escapes", []Weight{{"\"\\\n\x01\x7fé😀/", "f"}},
-			"{\n  \"metadata\": {\n    \"total_size\": 7\n  },\n  \"weight_map\": {\n    \"\\\"\\\\\\n\\u0001\\u007f\\u00e9\\ud83d\\ude00/\": \"f\"\n  }\n}"},
+		{
+			"Python's escapes",
+			[]Weight{{"\"\\\n\x01\x7fé😀/", "f"}},
+			"{\n  \"metadata\": {\n    \"total_size\": 7\n  },\n  \"weight_map\": {\n    \"\\\"\\\\\\n\\u0001\\u007f\\u00e9\\ud83d\\ude00/\": \"f\"\n  }\n}",
+		},
 	}
 	for _, tt := range tests {
 		if got := string(Marshal(tt.weights, 7)); got != tt.want {

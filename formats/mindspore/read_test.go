@@ -147,8 +147,10 @@ func TestIndexTrailer(t *testing.T) {
 	b := withTrailer(rec("a", "Int8", []int64{2}, seq(2)))
 	body := int64(len(b)) - 17
 	x := mustIndex(t, b)
-	want := checkpoint.Check{Algorithm: checkpoint.CRC32, Range: checkpoint.Extent{Len: body}, Name: "crc_num",
-		Want: uint64(binary.BigEndian.Uint32(b[len(b)-4:]))}
+	want := checkpoint.Check{
+		Algorithm: checkpoint.CRC32, Range: checkpoint.Extent{Len: body}, Name: "crc_num",
+		Want: uint64(binary.BigEndian.Uint32(b[len(b)-4:])),
+	}
 	if len(x.Checks) != 1 || x.Checks[0] != want {
 		t.Errorf("Checks = %+v, want %+v", x.Checks, want)
 	}

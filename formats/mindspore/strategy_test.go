@@ -183,8 +183,11 @@ func TestStageFilesAreMerged(t *testing.T) {
 		{"a file that lacks a parameter", []StrategyFile{a, b, gone}, both, "the strategy file lacks 1 parameters that other files of stage 0 name, such as `tied`"},
 		{"names with dashes", []StrategyFile{dashed}, "1 stages of 2\n0 0-y [2]|[[0]]|1 field=0 unknown=false\n0 x-0 [2]|[[0]]|1 field=0 unknown=false", ""},
 		{"merged twice", []StrategyFile{stageFile("m", 0, 2, "0-0-x", "0-1-y")}, "1 stages of 2\n0 0-x [2]|[[0]]|1 field=0 unknown=false\n0 1-y [2]|[[0]]|1 field=0 unknown=false", "all names begin with a number and `-`, such as `0-x`: the file seems to be merged twice"},
-		{"states that the strategy does not describe", []StrategyFile{stageFile("s", 0, 2, "accu_grads.w", "exp_avg_sq_row.w", "exp_avg.w")},
-			"1 stages of 2\n0 accu_grads.w [2]|[[0]]|1 field=0 unknown=true\n0 exp_avg.w [2]|[[0]]|1 field=0 unknown=false\n0 exp_avg_sq_row.w [2]|[[0]]|1 field=0 unknown=true", ""},
+		{
+			"states that the strategy does not describe",
+			[]StrategyFile{stageFile("s", 0, 2, "accu_grads.w", "exp_avg_sq_row.w", "exp_avg.w")},
+			"1 stages of 2\n0 accu_grads.w [2]|[[0]]|1 field=0 unknown=true\n0 exp_avg.w [2]|[[0]]|1 field=0 unknown=false\n0 exp_avg_sq_row.w [2]|[[0]]|1 field=0 unknown=true", "",
+		},
 	} {
 		s, notes, err := ReadStrategies(c.files, noYield)
 		if err != nil {

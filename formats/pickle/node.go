@@ -25,8 +25,10 @@ const (
 	PersID // what the program that wrote the pickle keeps elsewhere
 )
 
-var kindNames = [...]string{"None", "bool", "int", "float", "str", "bytes", "bytearray", "list", "tuple",
-	"dict", "set", "frozenset", "global", "call", "object", "persistent id"}
+var kindNames = [...]string{
+	"None", "bool", "int", "float", "str", "bytes", "bytearray", "list", "tuple",
+	"dict", "set", "frozenset", "global", "call", "object", "persistent id",
+}
 
 // String names the kind as Python would.
 func (k Kind) String() string {

@@ -48,8 +48,10 @@ func TestErrorsSayWhatWhereAndOfWhat(t *testing.T) {
 		{"an unknown type", file(strings.Replace(one, "F32", "F33", 1), 4), 22, "a", "unknown element type `F33`"},
 		{"a missing field", file(`{"a":{"dtype":"F32","shape":[1]}}`, 4), 13, "a", "the entry of tensor `a` has no `data_offsets`"},
 		{"a hole", file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), 9, "a", "tensor `a` begins at 4, want 0: the bytes between are of no tensor"},
-		{"an overlap", file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), 62, "b",
-			"tensor `b` begins at 4, want 8: it overlaps the tensor before it"},
+		{
+			"an overlap", file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), 62, "b",
+			"tensor `b` begins at 4, want 8: it overlaps the tensor before it",
+		},
 		{"a size that is not the shape's", file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`, 4), 9, "a", "tensor `a` spans 4 bytes, F32 of shape [2] has 8"},
 		{"an overflow", file(`{"a":{"dtype":"F64","shape":[1152921504606846976],"data_offsets":[0,4]}}`, 4), 9, "a", "more bits than 64 bits can count"},
 		{"half a byte", file(`{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}`, 2), 9, "a", "does not fill whole bytes"},
@@ -311,7 +313,8 @@ func TestRefusesToWrite(t *testing.T) {
 
 func TestErrorsOfWritingSayWhatToDo(t *testing.T) {
 	for _, out := range []checkpoint.Output{
-		{Tensors: []checkpoint.Tensor{tensor("__metadata__", dtype.F32)}}, {Tensors: []checkpoint.Tensor{tensor("a", dtype.QI8)}},
+		{Tensors: []checkpoint.Tensor{tensor("__metadata__", dtype.F32)}},
+		{Tensors: []checkpoint.Tensor{tensor("a", dtype.QI8)}},
 		{Tensors: []checkpoint.Tensor{tensor("\xff", dtype.F32)}},
 	} {
 		out.Yield = func() {}

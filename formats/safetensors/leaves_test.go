@@ -122,8 +122,10 @@ func TestLeavesAreWrittenAsSpecified(t *testing.T) {
 }
 
 func TestFloatsKeepTheirBits(t *testing.T) {
-	for _, bits := range []uint64{0, 1 << 63, 1, 0x7fefffffffffffff, 0x3ff0000000000001, 0x7ff0000000000000, 0xfff0000000000000,
-		0x7ff8000000000000, 0xfff8000000000000, 0x7ff0000000000001, 0x7ff8000000000123, 0x444b1ae4d6e2ef50, 0x3fb999999999999a} {
+	for _, bits := range []uint64{
+		0, 1 << 63, 1, 0x7fefffffffffffff, 0x3ff0000000000001, 0x7ff0000000000000, 0xfff0000000000000,
+		0x7ff8000000000000, 0xfff8000000000000, 0x7ff0000000000001, 0x7ff8000000000123, 0x444b1ae4d6e2ef50, 0x3fb999999999999a,
+	} {
 		v := checkpoint.Value{Kind: checkpoint.Float, Float: math.Float64frombits(bits)}
 		r := leavesReader{Reader: jsontext.NewReader(appendValue(nil, &v))}
 		got, err := r.value()

@@ -166,7 +166,7 @@ func checkSame(t *testing.T, a, b []byte, dropped []checkpoint.Dropped) {
 	}
 	changed := func(p checkpoint.Path) bool {
 		return slices.ContainsFunc(dropped, func(d checkpoint.Dropped) bool {
-			return len(d.Path) <= len(p) && (d.Path.Equal(p[:len(d.Path)]))
+			return len(d.Path) <= len(p) && d.Path.Equal(p[:len(d.Path)])
 		})
 	}
 	for i := range x.Entries {
