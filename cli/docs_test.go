@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -132,7 +134,8 @@ func TestLinksLeadSomewhere(t *testing.T) {
 // something in it.
 func TestDocumentsNameWhatIsThere(t *testing.T) {
 	named(t, "`((?:core|formats|cli|specs|fixtures)/[A-Za-z0-9_./-]*)`", func(document, name string) {
-		if strings.Contains(name, "NAME") {
+		// The formats' specs name files of other projects too.
+		if strings.Contains(name, "NAME") || strings.Contains(filepath.ToSlash(document), "specs/formats/") {
 			return
 		}
 		if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(name))); err != nil {
@@ -162,5 +165,68 @@ func TestReadmeListsEveryFormat(t *testing.T) {
 				t.Errorf("%s does not say of %s: read %s, write %s", doc.name, f[1], f[2], f[3])
 			}
 		}
+	}
+}
+
+// coreImports gives what the files of a package of core import of core, tests
+// aside.
+func coreImports(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range f.Imports {
+			if p, ok := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "github.com/seed-e934e81e/convert/core/"); ok && !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// The table of imports in core/DESIGN.md is that of the code.
+func TestDesignTableOfImports(t *testing.T) {
+	text, err := os.ReadFile("../core/DESIGN.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := map[string][]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `core/([a-z/]+)` \\| [^|]* \\| ([a-z/ ]*)\\|").FindAllStringSubmatch(string(text), -1) {
+		table[m[1]] = strings.Fields(m[2])
+	}
+	entries, err := os.ReadDir("../core")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"checkpoint/memory"}
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	for _, name := range names {
+		want, ok := table[name]
+		if !ok {
+			t.Errorf("core/DESIGN.md does not have the package core/%s", name)
+			continue
+		}
+		if got := coreImports(t, filepath.Join("../core", name)); !slices.Equal(got, want) {
+			t.Errorf("core/%s imports %v of core, core/DESIGN.md says %v", name, got, want)
+		}
+		delete(table, name)
+	}
+	for name := range table {
+		t.Errorf("core/DESIGN.md has core/%s, which is not there", name)
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"runtime"
 	"time"
@@ -53,6 +55,7 @@ func (b builtin) plan(ctx context.Context, j *job.Job, o PlanOptions) (*Report, 
 }
 
 func (b builtin) run(ctx context.Context, j *job.Job, o Options) (*Report, error) {
+	b.fs = storage.NewLocal(storage.LocalOptions{Mode: j.Run.IO})
 	r, err := pipeline.Make(ctx, j, b.env(o))
 	if err != nil {
 		return nil, err
@@ -75,7 +78,7 @@ func (b builtin) run(ctx context.Context, j *job.Job, o Options) (*Report, error
 	}
 	res, err := engine.Run(ctx, r.Plan, e)
 	if err != nil {
-		return nil, err
+		return nil, pipeline.At(err, j, "target.path")
 	}
 	if l, ok := b.fs.(*storage.Local); ok && o.Verbose {
 		res.Warnings = append(res.Warnings, transfers(l.Stats()))
@@ -100,7 +103,12 @@ func transfers(s storage.Stats) *diag.Diagnostic {
 }
 
 func (b builtin) inspect(ctx context.Context, name string, o InspectOptions) (*Report, error) {
-	c, err := ranks.Open(ctx, name, ranks.Options{FS: b.fs, Formats: b.formats, Strict: o.Strict, Select: "newest", PerRank: true})
+	if _, err := b.fs.Stat(ctx, name); errors.Is(err, fs.ErrNotExist) {
+		return nil, diag.Errorf(diag.Usage, "there is no `%s`", name)
+	}
+	c, err := ranks.Open(ctx, name, ranks.Options{
+		FS: b.fs, Formats: b.formats, Strategies: all.Strategies, Strict: o.Strict, Select: "newest", PerRank: true,
+	})
 	if err != nil {
 		return nil, err
 	}

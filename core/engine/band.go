@@ -134,7 +134,8 @@ func (w *worker) need(u *unit) int64 {
 	for _, t := range w.parts {
 		n := t.box.Elements() * u.to
 		for _, d := range t.sink.dests {
-			n = max(n, t.box.Elements()*u.to+w.lead(u, t, d))
+			_, lead := d.at(t.offset(u))
+			n = max(n, t.box.Elements()*u.to+int64(len(lead)))
 		}
 		stage = max(stage, room(n))
 	}
@@ -170,13 +171,14 @@ func (w *worker) sourceRoom(u *unit) (all, most int64) {
 func (w *worker) move(ctx context.Context, u *unit, mem []byte) error {
 	size, _ := w.sourceRoom(u)
 	staging := mem[size:]
+	phase, straight := w.straight(u)
 	var err error
 	at := int64(0)
 	for i := range w.pieces {
 		p := &w.pieces[i]
 		n := p.box.Elements() * u.from
 		begin, end := lie(at, n)
-		if p.data, err = w.fetch(ctx, u, p.rank, p.entry, p.held, p.box, mem[begin:end]); err != nil {
+		if p.data, err = w.fetch(ctx, u, p.rank, p.entry, p.held, p.box, mem[begin:end], phase); err != nil {
 			return err
 		}
 		w.read.Add(n)
@@ -186,27 +188,65 @@ func (w *worker) move(ctx context.Context, u *unit, mem []byte) error {
 				return err
 			}
 		}
-		if u.full {
+		if u.full && !straight {
 			addBand(u.read, p.data, p.box, u.shape, u.from)
 		}
 	}
+	if straight {
+		return w.writeStraight(ctx, u, mem, staging)
+	}
 	for _, t := range w.parts {
-		if err := w.write(ctx, u, t, staging); err != nil {
+		if err := w.write(ctx, u, t, staging, nil, 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lead is the literal bytes that a destination writes before this part.
-func (w *worker) lead(u *unit, t part, d dest) int64 {
-	off := t.box.In(t.sink.box).Index(t.sink.box.Ext) * u.to
-	runs := d.class.laid.Payload[d.item]
-	i := sort.Search(len(runs), func(i int) bool { return runs[i].Off+runs[i].Len > off })
-	if i < len(runs) && runs[i].Off == off {
-		return int64(len(runs[i].Lead))
+// straight reports whether a band is one source piece that becomes one target
+// part as it is, and at which phase of its buffer the piece is best read so
+// that it can be written from there.
+func (w *worker) straight(u *unit) (phase int, ok bool) {
+	if len(w.pieces) != 1 || len(w.parts) != 1 || u.cast || !w.pieces[0].box.Equal(w.parts[0].box) ||
+		w.pieces[0].box.Elements()*u.from < blockwise || !w.pieces[0].box.Contiguous(u.shape) {
+		return 0, false
 	}
-	return 0
+	t := w.parts[0]
+	at, lead := t.sink.dests[0].at(t.offset(u))
+	if len(lead) > storage.Block {
+		return 0, false
+	}
+	return int((at-int64(len(lead)))%storage.Block) + len(lead), true
+}
+
+// writeStraight writes the one piece to the one part, from where it was read
+// if its place in memory suits the first file. The bytes are summed once.
+func (w *worker) writeStraight(ctx context.Context, u *unit, mem, staging []byte) error {
+	p, t := &w.pieces[0], w.parts[0]
+	crc := sum.CRC64.Of(p.data)
+	if u.full {
+		u.read.Add(crc, p.box.Index(u.shape)*u.from, int64(len(p.data)))
+	}
+	at, lead := t.sink.dests[0].at(t.offset(u))
+	start := int(uintptr(unsafe.Pointer(unsafe.SliceData(p.data))) - uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
+	if start < len(lead) || int64(start)%storage.Block != at%storage.Block {
+		return w.write(ctx, u, t, staging, p.data, crc)
+	}
+	return w.write(ctx, u, t, mem[start-len(lead)-int((at-int64(len(lead)))%storage.Block):], p.data, crc)
+}
+
+// offset is where a part begins in the bytes of its sink.
+func (t part) offset(u *unit) int64 { return t.box.In(t.sink.box).Index(t.sink.box.Ext) * u.to }
+
+// at is where the bytes from an offset of the tensor's part on begin in the
+// files, and the literal that is written before them.
+func (d use) at(off int64) (at int64, lead []byte) {
+	runs := d.class.laid.Payload[d.item]
+	run := runs[sort.Search(len(runs), func(i int) bool { return runs[i].Off+runs[i].Len > off })]
+	if run.Off == off {
+		lead = run.Lead
+	}
+	return run.At + off - run.Off, lead
 }
 
 // addBand adds the bytes of a box, which are row-major in p, to the digest of
@@ -231,35 +271,29 @@ func addBand(a *sum.Acc, p []byte, b box.Box, shape []int64, elem int64) {
 	a.AddBand(p, off, band)
 }
 
-// write arranges a target part and writes it to all its files.
-func (w *worker) write(ctx context.Context, u *unit, t part, staging []byte) error {
+// write arranges a target part and writes it to all its files. have is the
+// part's bytes with their sum, if they are arranged already.
+func (w *worker) write(ctx context.Context, u *unit, t part, staging, have []byte, crc uint64) error {
 	n := t.box.Elements() * u.to
-	off := t.box.In(t.sink.box).Index(t.sink.box.Ext) * u.to
-	var have []byte // the arranged part
-	var crc uint64
+	off := t.offset(u)
 	for i, d := range t.sink.dests {
-		runs := d.class.laid.Payload[d.item]
-		k := sort.Search(len(runs), func(i int) bool { return runs[i].Off+runs[i].Len > off })
-		run := runs[k]
-		var lead []byte
-		if run.Off == off {
-			lead = run.Lead
-		}
-		at := run.At + off - run.Off
+		at, lead := d.at(off)
 		// The buffer begins where the file's offset agrees with its address.
 		phase := (at - int64(len(lead))) % storage.Block
 		place := staging[phase+int64(len(lead)):][:n]
 		switch {
-		case i == 0:
+		case have == nil:
 			w.arrange(u, t, place)
 			crc = sum.CRC64.Of(place)
-			w.digest(u, t, place, crc)
 		case unsafe.SliceData(have) != unsafe.SliceData(place):
 			copy(place, have) // may overlap; copy moves
 		}
+		if i == 0 {
+			w.digest(u, t, place, crc)
+		}
 		have = place
 		copy(staging[phase:], lead)
-		if err := w.put(ctx, d, t, place, staging[phase:][:int64(len(lead))+n], crc, off, k); err != nil {
+		if err := w.put(ctx, d, place, staging[phase:][:int64(len(lead))+n], crc, off); err != nil {
 			return err
 		}
 	}
@@ -280,9 +314,10 @@ func (w *worker) digest(u *unit, t part, p []byte, crc uint64) {
 
 // put writes payload bytes, which begin at an offset of the tensor's part, to
 // the files of one class. all is the same bytes with the literal before them.
-func (w *worker) put(ctx context.Context, d dest, t part, payload, all []byte, crc uint64, off int64, k int) error {
+func (w *worker) put(ctx context.Context, d use, payload, all []byte, crc uint64, off int64) error {
 	c := d.class
 	runs := c.laid.Payload[d.item]
+	k := sort.Search(len(runs), func(i int) bool { return runs[i].Off+runs[i].Len > off })
 	n := int64(len(payload))
 	if off+n > runs[k].Off+runs[k].Len {
 		return w.putSlices(ctx, c, runs[k:], payload, off)
@@ -423,21 +458,23 @@ func (w *worker) compareCopies(ctx context.Context, u *unit, p *piece, scratch [
 	var err error
 	w.Copies(u.source, w.blockOf(u, p.block), p.rank, func(rank int, e *checkpoint.Entry) bool {
 		var other []byte
-		if other, err = w.fetch(ctx, u, rank, e, p.held, p.box, scratch); err != nil {
+		if other, err = w.fetch(ctx, u, rank, e, p.held, p.box, scratch, 0); err != nil {
 			return false
 		}
 		w.compared.Add(int64(len(other)))
 		if bytes.Equal(other, p.data) {
 			return true
 		}
-		d := differ(u, p, rank, other)
-		if w.Replicas == plan.First {
+		if w.Replicas != plan.First {
+			err = differ(u, p, rank, other)
+			return false
+		}
+		if _, told := u.told.LoadOrStore(rank, true); !told {
+			d := differ(u, p, rank, other)
 			d.Severity = diag.Warning
 			w.warn(d)
-			return true
 		}
-		err = d
-		return false
+		return true
 	})
 	return err
 }

@@ -41,7 +41,7 @@ func (r *run) checkOne(ctx context.Context, k *checkpoint.Rank, c checkpoint.Che
 	var s uint64
 	for at, end := c.Range.Off, c.Range.Off+c.Range.Len; at < end; {
 		n := min(chunk, end-at)
-		p, err := f.ReadBlock(ctx, buf.Bytes(), at, int(n))
+		p, err := f.ReadBlock(ctx, buf.Bytes(), at, int(n), 0)
 		if err != nil {
 			return readError(err, ref, at, n)
 		}

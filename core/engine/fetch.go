@@ -15,8 +15,9 @@ import (
 // fetch reads a box of a rank's part into buf and returns its elements,
 // row-major, little-endian, with the values that they stand for. The box is
 // contiguous in the part's row-major order. buf has room for the bytes; with
-// two blocks more it may be read past the page cache.
-func (w *worker) fetch(ctx context.Context, u *unit, rank int, e *checkpoint.Entry, held, b box.Box, buf []byte) ([]byte, error) {
+// two blocks more it may be read past the page cache, or else begin at
+// buf[phase] if they lie in one run.
+func (w *worker) fetch(ctx context.Context, u *unit, rank int, e *checkpoint.Entry, held, b box.Box, buf []byte, phase int) ([]byte, error) {
 	in := b.In(held)
 	n := b.Elements() * u.from
 	var out []byte
@@ -24,9 +25,9 @@ func (w *worker) fetch(ctx context.Context, u *unit, rank int, e *checkpoint.Ent
 	d := &e.Data
 	switch first := in.Index(held.Ext) * u.from; {
 	case u.source.DType.Size() == 0: // whole bytes, in order: Validate has seen to it
-		out, err = w.span(ctx, rank, d, d.Offset*u.source.DType.Bits()/8+first, n, buf)
+		out, err = w.span(ctx, rank, d, d.Offset*u.source.DType.Bits()/8+first, n, buf, phase)
 	case d.RowMajor(held.Ext):
-		out, err = w.span(ctx, rank, d, d.Offset*u.from+first, n, buf)
+		out, err = w.span(ctx, rank, d, d.Offset*u.from+first, n, buf, phase)
 	default:
 		out = buf[:n]
 		err = w.gather(ctx, u, rank, d, in, out)
@@ -65,7 +66,7 @@ func (w *worker) place(err error, u *unit, rank int, d *checkpoint.Data) error {
 }
 
 // span reads n bytes at an offset of the run that the extents make up.
-func (w *worker) span(ctx context.Context, rank int, d *checkpoint.Data, off, n int64, buf []byte) ([]byte, error) {
+func (w *worker) span(ctx context.Context, rank int, d *checkpoint.Data, off, n int64, buf []byte, phase int) ([]byte, error) {
 	if d.Inline != nil {
 		return buf[:copy(buf[:n], d.Inline[off:off+n])], nil
 	}
@@ -85,7 +86,7 @@ func (w *worker) span(ctx context.Context, rank int, d *checkpoint.Data, off, n 
 		}
 		at := x.Off + off
 		if k == n && len(out) == 0 && int64(len(buf)) >= n+2*storage.Block {
-			p, err := f.ReadBlock(ctx, buf, at, int(n))
+			p, err := f.ReadBlock(ctx, buf, at, int(n), phase)
 			return p, readError(err, ref, at, n)
 		}
 		p := out[len(out) : int64(len(out))+k]
@@ -162,7 +163,7 @@ func (g *gatherer) box(ctx context.Context, b box.Box) error {
 	}
 	bytes := (last - first + 1) * es
 	if bytes <= g.most && (bytes <= 64<<10 || bytes <= 4*b.Elements()*es) || far < 0 {
-		p, err := g.w.span(ctx, g.rank, g.d, first*es, bytes, g.scratch)
+		p, err := g.w.span(ctx, g.rank, g.d, first*es, bytes, g.scratch, 0)
 		if err != nil {
 			return err
 		}

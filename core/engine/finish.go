@@ -31,10 +31,22 @@ func (r *run) unitDone(u *unit) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.digests[u.tensor] == (digests{}) {
-		r.digests[u.tensor] = d
+	switch k := &r.digests[u.tensor]; {
+	case k.mixed:
+	case k.wrote == "":
+		*k = d
+	case *k != d:
+		*k = digests{mixed: true}
 	}
 	return nil
+}
+
+// mix notes that a tensor has no one digest: with MindSpore's rule the files
+// are made of several copies, and what is read of one is not all of it.
+func (r *run) mix(tensor int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.digests[tensor] = digests{mixed: true}
 }
 
 func sum64(s uint64) string { return fmt.Sprintf("%016x", s) }

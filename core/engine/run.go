@@ -34,7 +34,10 @@ type run struct {
 
 // digests are the sums of one tensor, as text; empty where it was not written
 // whole.
-type digests struct{ read, wrote string }
+type digests struct {
+	read, wrote string
+	mixed       bool // files were made of copies that may differ
+}
 
 func (r *run) do(ctx context.Context) (res *Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -152,7 +155,11 @@ func (r *run) copyAll(ctx context.Context) error {
 // feed makes the units of one tensor after another and hands out their bands.
 func (r *run) feed(ctx context.Context, order []planned, jobs chan<- job, fail func(error)) {
 	for _, p := range order {
-		for _, u := range r.units(p.tensor, p.uses) {
+		units := r.units(p.tensor, p.uses)
+		if len(units) > 1 && slices.ContainsFunc(units, func(u *unit) bool { return !u.full }) {
+			r.mix(p.tensor)
+		}
+		for _, u := range units {
 			n := int64(0)
 			u.bands.each(func(box.Box) bool { n++; return true })
 			u.left.Store(n)

@@ -62,7 +62,7 @@ func (r *Reader) band(ctx context.Context, u *unit, rank int, e *checkpoint.Entr
 		return err
 	}
 	defer buf.Release()
-	p, err := r.w.fetch(ctx, u, rank, e, whole, b, buf.Bytes())
+	p, err := r.w.fetch(ctx, u, rank, e, whole, b, buf.Bytes(), 0)
 	if err != nil {
 		return err
 	}

@@ -38,20 +38,27 @@ func (t *target) path(name string) string { return path.Join(t.o.Target, name) }
 
 // open checks that the target may be written, before anything is.
 func (t *target) open(ctx context.Context) error {
+	e, err := t.o.FS.Stat(ctx, t.o.Target)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return diag.Errorf(diag.Failed, "cannot look for the target's folder").InFile(t.o.Target).Wrap(err)
+	case err == nil && !e.Dir:
+		return diag.Errorf(diag.Usage, "the target's folder `%s` is a file", t.o.Target).WithHint("choose another `target.path`")
+	}
 	for _, f := range t.sourceFolders() {
 		same, err := t.o.FS.Same(ctx, f, t.o.Target)
 		if err != nil {
-			return diag.Errorf(diag.Failed, "cannot compare source and target").Wrap(err)
+			return diag.Errorf(diag.Failed, "cannot compare source and target").InFile(t.o.Target).Wrap(err)
 		}
 		if same && t.clash() {
-			return diag.Errorf(diag.Usage, "source and target are the same place: `%s`", t.o.Target).
+			return diag.Errorf(diag.Usage, "source and target are the same place, or one lies in the other: `%s` and `%s`", t.o.Root, t.o.Target).
 				WithHint("give `target.path` a folder of its own, so that the source stays as it is")
 		}
 	}
 	if free, ok, err := t.o.FS.Free(ctx, t.o.Target); err != nil {
 		return diag.Errorf(diag.Failed, "cannot tell the free space").InFile(t.o.Target).Wrap(err)
 	} else if ok && free < t.bytes() {
-		return diag.Errorf(diag.Failed, "the disk is too full: %d bytes are to be written, %d are free", t.bytes(), free).InFile(t.o.Target).
+		return diag.Errorf(diag.Failed, "the disk is too full: %d MiB are to be written, %d MiB are free", (t.bytes()+1<<20-1)>>20, free>>20).InFile(t.o.Target).
 			WithHint("free some space, or choose another `target.path`")
 	}
 	made, err := t.o.FS.MakeDir(ctx, t.o.Target)
@@ -305,6 +312,8 @@ func (t *target) begin(ctx context.Context, name string, size int64) (storage.Wr
 		d := diag.Errorf(diag.Failed, "cannot create the file").InFile(name).Wrap(err)
 		if errors.Is(err, fs.ErrPermission) {
 			d.Hint = "the user that runs this may not write there"
+		} else if why := (*diag.Diagnostic)(nil); errors.As(err, &why) {
+			d.Hint = why.Hint
 		}
 		return nil, d
 	}

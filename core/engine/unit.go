@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/seed-e934e81e/convert/core/box"
@@ -33,6 +34,7 @@ type unit struct {
 	read, wrote *sum.Acc // the digest by the source's layout and by the target's
 	overflow    atomic.Int64
 	left        atomic.Int64 // bands that are not done yet
+	told        sync.Map     // ranks whose copies are known to differ
 }
 
 // side is the target parts under one layout.
@@ -44,13 +46,7 @@ type side struct {
 // sink is one distinct target part and the files that hold it.
 type sink struct {
 	box   box.Box
-	dests []dest
-}
-
-// dest is where a part goes in the files of a class.
-type dest struct {
-	class *class
-	item  int
+	dests []use
 }
 
 // units makes the work of a tensor: usually one unit, with MindSpore's rule
@@ -144,7 +140,7 @@ func (u *unit) add(l *layout.Layout, x use, devices int) {
 		k = &sink{box: l.BlockBox(u.shape, b)}
 		u.sides[i].sinks[n] = k
 	}
-	k.dests = append(k.dests, dest(x))
+	k.dests = append(k.dests, x)
 }
 
 // number is the row-major number of a block.

@@ -84,7 +84,7 @@ func (r *run) readBack(ctx context.Context, f storage.File, h hash.Hash) (uint64
 	var s uint64
 	for at := int64(0); at < f.Size(); {
 		n := min(chunk, f.Size()-at)
-		p, err := f.ReadBlock(ctx, buf.Bytes(), at, int(n))
+		p, err := f.ReadBlock(ctx, buf.Bytes(), at, int(n), 0)
 		if err != nil {
 			return 0, err
 		}

@@ -83,9 +83,9 @@ func (f *watchedFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.File.ReadAt(p, off)
 }
 
-func (f *watchedFile) ReadBlock(ctx context.Context, buf []byte, off int64, n int) ([]byte, error) {
+func (f *watchedFile) ReadBlock(ctx context.Context, buf []byte, off int64, n, phase int) ([]byte, error) {
 	f.count(n)
-	return f.File.ReadBlock(ctx, buf, off, n)
+	return f.File.ReadBlock(ctx, buf, off, n, phase)
 }
 
 func (f *watchedFile) Close() error {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -48,7 +49,7 @@ func (e *Env) format(name string) (checkpoint.Format, error) {
 func Source(ctx context.Context, j *job.Job, e Env) (*checkpoint.Checkpoint, error) {
 	if j.Source.Format != "" {
 		if _, err := e.format(j.Source.Format); err != nil {
-			return nil, at(err, j, "source.format")
+			return nil, At(err, j, "source.format")
 		}
 	}
 	o := ranks.Options{
@@ -62,11 +63,30 @@ func Source(ctx context.Context, j *job.Job, e Env) (*checkpoint.Checkpoint, err
 	if r, ok := j.SourceRules(); ok {
 		o.Rules = r
 	}
+	if err := e.alone(j); err != nil {
+		return nil, err
+	}
 	c, err := ranks.Open(ctx, j.Source.Path.Full, o)
+	if s := (*ranks.StrategyError)(nil); errors.As(err, &s) {
+		return nil, At(err, j, "source.strategy")
+	}
 	if err != nil {
-		return nil, at(err, j, "source.path")
+		return nil, At(err, j, "source.path")
+	}
+	if e.PerRank && (len(j.Source.Strategy) > 0 || j.Source.Mesh != nil) {
+		c.Warnings = append(slices.Clip(c.Warnings), diag.Warnf("the source's strategy is not used with `--per-rank`"))
 	}
 	return c, nil
+}
+
+// alone refuses a job that cuts anew what is to be converted rank by rank.
+func (e *Env) alone(j *job.Job) error {
+	key := placed(j)
+	if !e.PerRank || key == "target" {
+		return nil
+	}
+	return At(diag.Errorf(diag.Usage, "`--per-rank` converts each rank's file for itself, and `%s` asks for other ranks", key).
+		WithHint("leave one of them out"), j, key)
 }
 
 // perRank: every rank's file is converted as it is, because the user says so
@@ -84,16 +104,35 @@ func full(paths []job.Path) []string {
 	return out
 }
 
-// at gives a mistake in the job its place in the job file.
-func at(err error, j *job.Job, key string) error {
+// named is a key of the job that a summary names.
+var named = regexp.MustCompile("`((?:source|target|run|verify)\\.[a-z_]+)`")
+
+// At gives a mistake in the job its place in the job file: at the key that its
+// summary names, else at the one given.
+func At(err error, j *job.Job, key string) error {
 	for _, d := range diag.From(err) {
 		if d.Code == diag.Usage && d.Subject.Line == 0 && d.Subject.File == "" {
 			tensor, rank, has := d.Subject.Tensor, d.Subject.Rank, d.Subject.HasRank
+			key := key
+			if m := named.FindStringSubmatch(d.Summary); m != nil {
+				key = m[1]
+			}
 			d.Subject = j.Place(key)
 			d.Subject.Tensor, d.Subject.Rank, d.Subject.HasRank = tensor, rank, has
 		}
 	}
 	return err
+}
+
+// placed is the key that says how the target's tensors lie.
+func placed(j *job.Job) string {
+	switch {
+	case len(j.Target.Strategy) > 0:
+		return "target.strategy"
+	case j.Target.Mesh != nil:
+		return "target.mesh"
+	}
+	return "target"
 }
 
 // Ready is a planned job, ready to run.
@@ -120,14 +159,14 @@ func Plan(ctx context.Context, j *job.Job, e Env, src *checkpoint.Checkpoint) (*
 	}
 	f, err := e.format(name)
 	if err != nil {
-		return nil, at(err, j, "target.format")
+		return nil, At(err, j, "target.format")
 	}
 	if !f.Describe().Write {
-		return nil, at(diag.Errorf(diag.Usage, "`%s` can be read, not written", name), j, "target.format")
+		return nil, At(diag.Errorf(diag.Usage, "`%s` can be read, not written", name), j, "target.format")
 	}
 	m, err := mapping.Compile(j.Maps)
 	if err != nil {
-		return nil, at(diag.Errorf(diag.Usage, "%v", err), j, "map")
+		return nil, At(diag.Errorf(diag.Usage, "%v", err), j, "map")
 	}
 	q := plan.Request{
 		Source: src, Format: f, Mapping: m, DType: j.Target.DType, Yield: e.Yield, Ranks: j.Target.Ranks,
@@ -136,14 +175,14 @@ func Plan(ctx context.Context, j *job.Job, e Env, src *checkpoint.Checkpoint) (*
 		Compare: plan.Compare(j.Verify.Replicas), Trailer: j.Target.CRC, Link: j.Target.Replicas == job.CopiesLink,
 	}
 	if j.Target.CRC && !f.Describe().Trailer {
-		return nil, at(diag.Errorf(diag.Usage, "`target.crc` is MindSpore's trailer; %s files have none", name), j, "target.crc")
+		return nil, At(diag.Errorf(diag.Usage, "`target.crc` is MindSpore's trailer; %s files have none", name), j, "target.crc")
 	}
 	ready := &Ready{Warnings: src.Warnings}
 	if len(j.Target.Strategy) > 0 {
-		o := ranks.Options{FS: e.FS, Strategies: e.Strategies}
+		o := ranks.Options{FS: e.FS, Formats: e.Formats, Strategies: e.Strategies}
 		s, w, err := ranks.ReadStrategy(ctx, o, full(j.Target.Strategy))
 		if err != nil {
-			return nil, at(err, j, "target.strategy")
+			return nil, At(err, j, "target.strategy")
 		}
 		q.Strategy = s
 		ready.Warnings = append(slices.Clip(ready.Warnings), w...)
@@ -157,10 +196,11 @@ func Plan(ctx context.Context, j *job.Job, e Env, src *checkpoint.Checkpoint) (*
 	}
 	p, err := plan.Make(ctx, q)
 	if cast := (*mapping.CastError)(nil); errors.As(err, &cast) {
-		return nil, at(err, j, fmt.Sprintf("map[%d].dtype", cast.Rule))
+		return nil, At(err, j, fmt.Sprintf("map[%d].dtype", cast.Rule))
 	}
 	if err != nil {
-		return nil, at(err, j, "target")
+		// What was odd about the source may be why.
+		return nil, append(diag.From(At(err, j, placed(j))), ready.Warnings...)
 	}
 	ready.Plan = p
 	ready.Warnings = append(slices.Clip(ready.Warnings), p.Warnings...)
@@ -187,7 +227,7 @@ func outputs(j *job.Job, q *plan.Request, e Env) (root, manifest string, err err
 			}
 			if f.Describe().Name != q.Format.Describe().Name {
 				d := diag.Errorf(diag.Usage, "`target.path` ends in %s, the target's format is %s", x, q.Format.Describe().Name)
-				return "", "", at(d.WithHint("set `target.format`, or change the path"), j, "target.path")
+				return "", "", At(d.WithHint("set `target.format`, or change the path"), j, "target.path")
 			}
 			q.File = path.Base(p)
 			return path.Dir(p), q.File + ".manifest.json", nil

@@ -161,6 +161,8 @@ func (m *maker) gapError(s *checkpoint.Global, rank, target, copies int) *diag.D
 	d := diag.Errorf(diag.Damaged, "%s", what).OfRank(rank).OfTensor(s.Name)
 	if r := m.Source.Rank(rank); r != nil {
 		d.InFile(r.Files[0].Name)
+	} else if last := m.Source.Ranks[len(m.Source.Ranks)-1].ID; rank > last {
+		return d.WithHint("the source's strategy has %s, its files end with rank %d: files are missing, or the strategy is of another run", count(m.Source.Stages*m.Source.Devices, "rank"), last)
 	}
 	if copies > 1 {
 		what := "its copies on other ranks are missing too"

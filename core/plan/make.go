@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/seed-e934e81e/convert/core/checkpoint"
@@ -183,12 +184,9 @@ func (m *maker) groups() error {
 	left := map[int]bool{}
 	used := make([]bool, len(m.Source.Tensors))
 	for s := range m.Stages {
-		var mine []int
-		for _, r := range ranks {
-			if r/m.Devices == s {
-				mine = append(mine, r)
-			}
-		}
+		n := sort.SearchInts(ranks, (s+1)*m.Devices)
+		mine := slices.Clip(ranks[:n])
+		ranks = ranks[n:]
 		g := Group{Stage: s, Ranks: mine, Leaves: m.Source.Leaves, Meta: m.Source.Meta}
 		m.fill(&g, left, used)
 		if m.Source.PerRank {

@@ -110,7 +110,7 @@ func (m *maker) neededStages(target int) []int {
 // order lists the source tensors that stages hold, in MindSpore's order: names
 // as first seen in the files of the needed ranks, the highest rank first.
 func (m *maker) order(stages []int) []int {
-	seen := make([]bool, len(m.Source.Tensors))
+	seen := map[int]bool{}
 	var out []int
 	for k := len(stages) - 1; k >= 0; k-- {
 		s := stages[k]

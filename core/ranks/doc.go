@@ -55,5 +55,6 @@ type Options struct {
 // MaxStrategyBytes bounds a strategy file; the largest known has under 10 MB.
 const MaxStrategyBytes = 1 << 30
 
-// maxRankFolders bounds the rank folders that are looked at.
-const maxRankFolders = 1 << 20
+// maxRanks bounds the ranks whose folders are looked at, so that a folder's
+// name cannot ask for memory.
+const maxRanks = 1 << 20

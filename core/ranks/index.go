@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"runtime"
 	"strings"
@@ -23,9 +24,9 @@ type candidate struct {
 	format string
 }
 
-// candidates probes the files of a folder, each by its content.
-func (f *finder) candidates(ctx context.Context, dir string, list []entry) ([]candidate, error) {
-	var out []candidate
+// candidates probes the files of a folder, each by its content. Where none is
+// a checkpoint, other says of the first file what it is instead.
+func (f *finder) candidates(ctx context.Context, dir string, list []entry) (out []candidate, other *diag.Diagnostic, err error) {
 	for _, e := range list {
 		if e.Dir || strings.HasPrefix(e.Name, ".") || strings.HasSuffix(e.Name, ".tmp") || strings.HasSuffix(e.Name, "manifest.json") {
 			continue
@@ -33,25 +34,42 @@ func (f *finder) candidates(ctx context.Context, dir string, list []entry) ([]ca
 		name := path.Join(dir, e.Name)
 		file, err := f.FS.Open(ctx, path.Join(f.root, name))
 		if err != nil {
-			return nil, diag.Errorf(diag.Failed, "cannot open").InFile(name).Wrap(err)
+			return nil, nil, cannotOpen(name, err)
 		}
-		fm, _, err := f.probe(file, name)
+		fm, s, err := f.probe(file, name)
 		file.Close()
-		if err != nil {
-			return nil, err
-		}
-		if fm != nil && (f.Format == "" || fm.Describe().Name == f.Format) {
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case fm != nil && (f.Format == "" || fm.Describe().Name == f.Format):
 			out = append(out, candidate{name: name, format: fm.Describe().Name})
+		case len(out) > 0 || other != nil:
+		case fm != nil:
+			other = f.otherFormat(fm.Describe().Name, name)
+		default:
+			other = f.unknown(ctx, s, name)
 		}
 	}
-	return out, nil
+	return out, other, nil
+}
+
+func (f *finder) otherFormat(got, name string) *diag.Diagnostic {
+	return diag.Errorf(diag.Usage, "this is a %s file, `source.format` is `%s`", got, f.Format).InFile(name)
+}
+
+func cannotOpen(name string, err error) error {
+	d := diag.Errorf(diag.Failed, "cannot open").InFile(name).Wrap(err)
+	if errors.Is(err, fs.ErrPermission) {
+		d.Hint = "the user that runs this may not read it"
+	}
+	return d
 }
 
 // probe finds the format of a file, nil if none knows it.
-func (f *finder) probe(file storage.Source, name string) (checkpoint.Format, checkpoint.Match, error) {
+func (f *finder) probe(file storage.Source, name string) (checkpoint.Format, checkpoint.Sample, error) {
 	s, err := sample(file, name)
 	if err != nil {
-		return nil, checkpoint.No, diag.Errorf(diag.Failed, "cannot read").InFile(name).Wrap(err)
+		return nil, s, diag.Errorf(diag.Failed, "cannot read").InFile(name).Wrap(err)
 	}
 	var best checkpoint.Format
 	var how checkpoint.Match
@@ -60,7 +78,7 @@ func (f *finder) probe(file storage.Source, name string) (checkpoint.Format, che
 			best, how = fm, m
 		}
 	}
-	return best, how, nil
+	return best, s, nil
 }
 
 func sample(file storage.Source, name string) (checkpoint.Sample, error) {
@@ -84,21 +102,20 @@ func (f *finder) index(ctx context.Context, name string) (*checkpoint.Index, che
 	ref := checkpoint.FileRef{Name: name, Path: path.Join(f.root, name)}
 	file, err := f.FS.Open(ctx, ref.Path)
 	if err != nil {
-		return nil, ref, diag.Errorf(diag.Failed, "cannot open").InFile(name).Wrap(err)
+		return nil, ref, cannotOpen(name, err)
 	}
 	defer file.Close()
 	ref.Size = file.Size()
 	src := storage.Cached(file)
-	fm, _, err := f.probe(src, name)
+	fm, s, err := f.probe(src, name)
 	if err != nil {
 		return nil, ref, err
 	}
 	if fm == nil {
-		s, _ := sample(src, name)
-		return nil, ref, unknown(s, name, f.Formats)
+		return nil, ref, f.unknown(ctx, s, name)
 	}
 	if got := fm.Describe().Name; f.Format != "" && got != f.Format {
-		return nil, ref, diag.Errorf(diag.Usage, "is a %s file, the job says `%s`", got, f.Format).InFile(name)
+		return nil, ref, f.otherFormat(got, name)
 	}
 	x, err := fm.Index(ctx, checkpoint.Input{File: src, Name: name, Strict: f.Strict, Yield: runtime.Gosched})
 	if err != nil {
@@ -120,62 +137,29 @@ func (f *finder) index(ctx context.Context, name string) (*checkpoint.Index, che
 // checkpoint {"a.b": {"c": …}} and {"a": {"b.c": …}} both have the label a.b.c.
 // The path stays what it is.
 func distinct(x *checkpoint.Index) {
-	seen := make(map[string]int, len(x.Entries))
+	first := make(map[string]int, len(x.Entries))
+	for i := range x.Entries {
+		if _, twice := first[x.Entries[i].Name]; !twice {
+			first[x.Entries[i].Name] = i
+		}
+	}
+	last := map[string]int{} // by label, the number given last
 	for i := range x.Entries {
 		e := &x.Entries[i]
-		j, twice := seen[e.Name]
-		if !twice {
-			seen[e.Name] = i
-			continue
+		j := first[e.Name]
+		if i == j || e.PathOrName().Equal(x.Entries[j].PathOrName()) {
+			continue // the same tensor twice is refused when ranks are joined
 		}
-		if e.PathOrName().Equal(x.Entries[j].PathOrName()) {
-			continue // the same tensor twice; joining refuses it
-		}
-		label := e.Name
+		label, n := e.Name, max(last[e.Name], 1)
 		e.Path = e.PathOrName()
-		for n := 2; ; n++ {
-			name := fmt.Sprintf("%s#%d", label, n)
-			if _, taken := seen[name]; !taken && x.Find(name) == nil {
-				e.Name = name
-				seen[name] = i
-				break
-			}
+		for taken := true; taken; {
+			n++
+			e.Name = fmt.Sprintf("%s#%d", label, n)
+			_, taken = first[e.Name]
 		}
+		first[e.Name], last[label] = i, n
 		x.Warnings = append(x.Warnings, diag.Warnf("two tensors have the label `%s`; the second is called `%s`", label, e.Name).OfTensor(e.Name))
 	}
-}
-
-// unknown says what a file that no format knows looks like.
-func unknown(s checkpoint.Sample, name string, formats []checkpoint.Format) error {
-	d := diag.Errorf(diag.Damaged, "is no checkpoint that is known").InFile(name)
-	var known []string
-	for _, f := range formats {
-		known = append(known, f.Describe().Name)
-	}
-	d.Hint = "formats are recognised by content: " + strings.Join(known, ", ")
-	head := string(s.Head)
-	switch {
-	case s.Size == 0:
-		d.Summary, d.Hint = "the file is empty", "copy it again"
-	case isLFS(s):
-		d.Summary, d.Hint = "is a Git LFS pointer, not the file itself", "fetch the file: `git lfs pull`"
-	case strings.HasPrefix(head, "\x1f\x8b"):
-		d.Summary, d.Hint = "is compressed with gzip", "uncompress it first: `gunzip`"
-	case strings.HasPrefix(head, "<!DOCTYPE") || strings.HasPrefix(head, "<html"):
-		d.Summary, d.Hint = "is a web page, not a checkpoint", "the download was answered with a page; download it again"
-	case strings.HasPrefix(head, "GGUF"):
-		d.Summary = "is a GGUF file, which is not supported"
-	case strings.HasPrefix(head, "\x93NUMPY"):
-		d.Summary = "is a NumPy array, which is not supported"
-	case strings.HasPrefix(head, "PK\x03\x04"):
-		d.Summary = "is a zip archive without a torch pickle in it"
-	}
-	return d
-}
-
-func isLFS(s checkpoint.Sample) bool {
-	_, ok := checkpoint.ParseLFSPointer(s.Head, s.Size)
-	return ok
 }
 
 // sharing lets ranks with equal headers share one.

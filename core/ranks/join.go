@@ -2,6 +2,7 @@ package ranks
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/seed-e934e81e/convert/core/checkpoint"
@@ -161,28 +162,25 @@ func (j *joiner) applyRules() error {
 // first, in a stage the highest rank's file first (facts 8.4).
 func (j *joiner) tensors() error {
 	at := map[string]int{}
-	for s := j.Stages - 1; s >= 0; s-- {
-		if j.PerRank {
+	down := slices.Clone(j.headers)
+	slices.SortStableFunc(down, func(a, b *group) int { return b.stage - a.stage })
+	for n, g := range down {
+		if j.PerRank && n > 0 && down[n-1].stage != g.stage {
 			clear(at)
 		}
-		for _, g := range j.headers {
-			if g.stage != s {
-				continue
+		for i := range g.header.Index.Entries {
+			e := &g.header.Index.Entries[i]
+			if g.header.Find(e.Name) != e {
+				return diag.Errorf(diag.Damaged, "tensor `%s` stands twice in one file", e.Name).InFile(j.file(g)).OfTensor(e.Name)
 			}
-			for i := range g.header.Index.Entries {
-				e := &g.header.Index.Entries[i]
-				if g.header.Find(e.Name) != e {
-					return diag.Errorf(diag.Damaged, "tensor `%s` stands twice in one file", e.Name).InFile(j.file(g)).OfTensor(e.Name)
-				}
-				k, seen := at[e.Name]
-				if !seen {
-					k = len(j.Tensors)
-					at[e.Name] = k
-					j.Tensors = append(j.Tensors, checkpoint.Global{Name: e.Name, Path: e.Path, DType: e.DType, Note: e.Note, Seq: e.Seq})
-				}
-				if err := j.place(&j.Tensors[k], g, e); err != nil {
-					return err
-				}
+			k, seen := at[e.Name]
+			if !seen {
+				k = len(j.Tensors)
+				at[e.Name] = k
+				j.Tensors = append(j.Tensors, checkpoint.Global{Name: e.Name, Path: e.Path, DType: e.DType, Note: e.Note, Seq: e.Seq})
+			}
+			if err := j.place(&j.Tensors[k], g, e); err != nil {
+				return err
 			}
 		}
 	}
@@ -205,8 +203,11 @@ func (j *joiner) place(t *checkpoint.Global, g *group, e *checkpoint.Entry) erro
 		return err
 	}
 	shape, ok := l.Global(e.Shape)
-	if !ok {
-		return diag.Errorf(diag.Damaged, "part of shape %v does not fit its layout %s", e.Shape, l).
+	switch {
+	case !ok && t.Shape != nil && len(e.Shape) != len(t.Shape):
+		return j.disagree(t, g, "has a part of shape %v", "makes it %v", e.Shape, t.Shape)
+	case !ok:
+		return diag.Errorf(diag.Damaged, "tensor `%s`: a part of shape %v does not fit its layout %s", t.Name, e.Shape, l).
 			InFile(j.file(g)).OfRank(j.Ranks[g.ranks[0]].ID).OfTensor(t.Name)
 	}
 	if t.Shape == nil {
@@ -220,6 +221,24 @@ func (j *joiner) place(t *checkpoint.Global, g *group, e *checkpoint.Entry) erro
 	i, found := slices.BinarySearchFunc(t.Places, g.stage, func(p checkpoint.Place, s int) int { return p.Stage - s })
 	if !found {
 		t.Places = slices.Insert(t.Places, i, checkpoint.Place{Stage: g.stage, Layout: l})
+	}
+	return j.partsFit(t, g, e, t.Places[i].Layout, l)
+}
+
+// partsFit proves that the ranks of a group hold what the layout of their stage
+// gives them. Even parts are all alike; then the layouts agree, or the shapes
+// of two ranks tell of different ones.
+func (j *joiner) partsFit(t *checkpoint.Global, g *group, e *checkpoint.Entry, stage, own *layout.Layout) error {
+	for _, k := range g.ranks {
+		r := &j.Ranks[k]
+		if stage.Even() && stage.Equal(own) {
+			return nil
+		}
+		want := stage.Box(t.Shape, r.ID%j.Devices).Ext
+		if !slices.Equal(want, e.Shape) {
+			return diag.Errorf(diag.Damaged, "tensor `%s` has a part of shape %v, the layout %s of its stage gives the rank %v", t.Name, e.Shape, stage, want).
+				InFile(r.Files[0].Name).OfRank(r.ID).OfTensor(t.Name).WithHint("the files may be of different runs, or the strategy of another network")
+		}
 	}
 	return nil
 }
@@ -283,21 +302,38 @@ func (j *joiner) layoutOf(t *checkpoint.Global, g *group, e *checkpoint.Entry) (
 // of other ranks that differ are kept out and named.
 func (j *joiner) leaves() {
 	first := j.Ranks[0].Header.Index
-	j.Leaves = first.Leaves
+	j.Leaves = slices.Clip(first.Leaves)
 	j.Meta = first.Metadata
+	at := map[string][]int{} // by label, which paths may share
+	for i, l := range j.Leaves {
+		at[l.Path.Label()] = append(at[l.Path.Label()], i)
+	}
+	told := map[int]bool{}
 	for _, g := range j.headers {
 		if g.header.Index == first || j.PerRank {
 			continue
 		}
 		for _, l := range g.header.Index.Leaves {
-			i := slices.IndexFunc(j.Leaves, func(o checkpoint.Leaf) bool { return o.Path.Equal(l.Path) })
-			switch {
-			case i < 0:
-				j.Leaves = append(slices.Clip(j.Leaves), l)
-			case j.Leaves[i].Value != l.Value || j.Leaves[i].Type != l.Type:
-				j.Warnings = append(j.Warnings, diag.Warnf("leaf `%s` differs between ranks; rank %d's value is taken", l.Path.Label(), j.Ranks[0].ID).
+			label := l.Path.Label()
+			k := slices.IndexFunc(at[label], func(i int) bool { return j.Leaves[i].Path.Equal(l.Path) })
+			if k < 0 {
+				at[label] = append(at[label], len(j.Leaves))
+				j.Leaves = append(j.Leaves, l)
+				continue
+			}
+			i := at[label][k]
+			if o := &j.Leaves[i]; !told[i] && (o.Type != l.Type || !equal(o.Value, l.Value)) {
+				told[i] = true
+				j.Warnings = append(j.Warnings, diag.Warnf("leaf `%s` differs between ranks; rank %d's value is taken", label, j.Ranks[0].ID).
 					InFile(j.file(g)).OfRank(j.Ranks[g.ranks[0]].ID))
 			}
 		}
 	}
+}
+
+// equal compares values by their bits: a NaN is equal to itself.
+func equal(a, b checkpoint.Value) bool {
+	same := math.Float64bits(a.Float) == math.Float64bits(b.Float)
+	a.Float, b.Float = 0, 0
+	return same && a == b
 }

@@ -74,8 +74,8 @@ func (f *finder) folder(ctx context.Context) error {
 		if other, twice := ids[id]; twice {
 			return diag.Errorf(diag.Usage, "rank %d has two folders, `%s` and `%s`", id, other, e.Name)
 		}
-		if len(ids) >= maxRankFolders {
-			return diag.Errorf(diag.Usage, "more than %d rank folders", maxRankFolders)
+		if id >= maxRanks {
+			return diag.Errorf(diag.Usage, "folder `%s` is of a rank beyond %d", e.Name, maxRanks-1)
 		}
 		ids[id] = e.Name
 	}
@@ -93,9 +93,12 @@ func (f *finder) folder(ctx context.Context) error {
 		f.ranks = []checkpoint.Rank{r}
 		return nil
 	}
-	cand, err := f.candidates(ctx, ".", list)
+	cand, other, err := f.candidates(ctx, ".", list)
 	if err != nil {
 		return err
+	}
+	if len(cand) == 0 && other != nil {
+		return diag.Errorf(diag.Usage, "folder `%s` holds no checkpoint", f.root).WithHint("`%s`: %s", other.Subject.File, advice(other))
 	}
 	choice, err := f.choose(map[int][]candidate{0: cand}, map[int]string{0: "."})
 	if err != nil {
@@ -137,13 +140,14 @@ func (f *finder) rankFolders(ctx context.Context, ids map[int]string) error {
 	}
 	slices.Sort(order)
 	cands := make([][]candidate, len(order))
+	others := make([]*diag.Diagnostic, len(order))
 	err := parallel(ctx, len(order), func(i int) error {
 		list, err := f.FS.List(ctx, path.Join(f.root, ids[order[i]]))
 		if err != nil {
-			return diag.Errorf(diag.Failed, "cannot list the folder").InFile(ids[order[i]]).OfRank(order[i]).Wrap(err)
+			return ofRank(cannotOpen(ids[order[i]], err), order[i])
 		}
-		cands[i], err = f.candidates(ctx, ids[order[i]], list)
-		return err
+		cands[i], others[i], err = f.candidates(ctx, ids[order[i]], list)
+		return ofRank(err, order[i])
 	})
 	if err != nil {
 		return err
@@ -151,7 +155,11 @@ func (f *finder) rankFolders(ctx context.Context, ids map[int]string) error {
 	byRank := make(map[int][]candidate, len(order))
 	for i, id := range order {
 		if len(cands[i]) == 0 {
-			f.warn(diag.Warnf("folder `%s` holds no checkpoint", ids[id]).OfRank(id))
+			w := diag.Warnf("folder `%s` holds no checkpoint", ids[id]).OfRank(id)
+			if o := others[i]; o != nil {
+				w.InFile(o.Subject.File).WithHint("%s", advice(o))
+			}
+			f.warn(w)
 			delete(ids, id)
 			continue
 		}
@@ -159,7 +167,11 @@ func (f *finder) rankFolders(ctx context.Context, ids map[int]string) error {
 	}
 	order = slices.DeleteFunc(order, func(id int) bool { return byRank[id] == nil })
 	if len(order) == 0 {
-		return diag.Errorf(diag.Usage, "no rank folder of `%s` holds a checkpoint", f.root)
+		d := diag.Errorf(diag.Usage, "no rank folder of `%s` holds a checkpoint", f.root)
+		if i := slices.IndexFunc(others, func(o *diag.Diagnostic) bool { return o != nil }); i >= 0 {
+			d.WithHint("`%s`: %s", others[i].Subject.File, advice(others[i]))
+		}
+		return d
 	}
 	choice, err := f.choose(byRank, ids)
 	if err != nil {
@@ -170,18 +182,31 @@ func (f *finder) rankFolders(ctx context.Context, ids map[int]string) error {
 	return parallel(ctx, len(order), func(i int) error {
 		r, err := f.single(ctx, choice[order[i]])
 		if err != nil {
-			for _, d := range diag.From(err) {
-				if !d.Subject.HasRank {
-					d.OfRank(order[i])
-				}
-			}
-			return err
+			return ofRank(err, order[i])
 		}
 		r.ID = order[i]
 		r.Header = share.header(r.Header)
 		f.ranks[i] = r
 		return nil
 	})
+}
+
+// ofRank names the rank that an error is of.
+func ofRank(err error, rank int) error {
+	for _, d := range diag.From(err) {
+		if !d.Subject.HasRank {
+			d.OfRank(rank)
+		}
+	}
+	return err
+}
+
+// advice is what a file is instead of a checkpoint, and what to do about it.
+func advice(d *diag.Diagnostic) string {
+	if d.Hint == "" {
+		return d.Summary
+	}
+	return d.Summary + "; " + d.Hint
 }
 
 // single indexes one file as a whole checkpoint or a rank's part.
@@ -229,6 +254,9 @@ func (f *finder) weightMap(ctx context.Context, dir string, files []string) (wei
 
 // several indexes the files that a weight map names and joins them.
 func (f *finder) several(ctx context.Context, m weightmap.WeightMap) (checkpoint.Rank, error) {
+	if len(m.Weights) == 0 {
+		return checkpoint.Rank{}, diag.Errorf(diag.Damaged, "the index names no tensor").WithHint("copy the checkpoint again")
+	}
 	var order []string
 	for _, e := range m.Weights {
 		if !slices.Contains(order, e.File) {
@@ -321,5 +349,8 @@ func (f *finder) strategy(ctx context.Context) (*layout.Strategy, error) {
 	}
 	s, w, err := ReadStrategy(ctx, f.Options, f.Strategy)
 	f.warnings = append(f.warnings, w...)
-	return s, err
+	if err != nil {
+		return nil, &StrategyError{err}
+	}
+	return s, nil
 }

@@ -121,7 +121,7 @@ func BenchmarkRead(b *testing.B) {
 						b.StartTimer()
 					}
 					workers(b, func(buf []byte, off int64) error {
-						_, err := f.ReadBlock(b.Context(), buf, off, benchTransfer)
+						_, err := f.ReadBlock(b.Context(), buf, off, benchTransfer, 0)
 						return err
 					})
 				}

@@ -19,12 +19,15 @@ func inside(off, n, size int64) error {
 }
 
 // checkBlock checks the arguments of ReadBlock.
-func checkBlock(buf []byte, off int64, n int, size int64) error {
+func checkBlock(buf []byte, off int64, n, phase int, size int64) error {
 	if err := inside(off, int64(n), size); err != nil {
 		return err
 	}
 	if len(buf)-n < 2*Block {
 		return fmt.Errorf("a buffer of %d bytes is too small for a block of %d: it needs %d more", len(buf), n, 2*Block)
+	}
+	if phase < 0 || phase > 2*Block {
+		return fmt.Errorf("the phase %d is not between 0 and %d", phase, 2*Block)
 	}
 	return nil
 }

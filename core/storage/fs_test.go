@@ -205,7 +205,7 @@ func equal(t *testing.T, name string, f storage.File, want []byte) {
 	buf := alignedAt(step+2*storage.Block, 0)
 	for at := 0; at < len(want); at += step {
 		n := min(step, len(want)-at)
-		p, err := f.ReadBlock(context.Background(), buf, int64(at), n)
+		p, err := f.ReadBlock(context.Background(), buf, int64(at), n, at%storage.Block)
 		if err != nil {
 			t.Fatalf("%s: ReadBlock of %d bytes at %d: %v", name, n, at, err)
 		}
@@ -236,7 +236,7 @@ func TestReadsOfEveryKindGiveTheSameBytes(t *testing.T) {
 				t.Fatalf("%s: ReadRanges of %d bytes at %d: %v, or wrong bytes", x.name, n, off, err)
 			}
 			phase := r.IntN(2) * r.IntN(storage.Block)
-			q, err := f.ReadBlock(t.Context(), alignedAt(int(n)+2*storage.Block, phase), off, int(n))
+			q, err := f.ReadBlock(t.Context(), alignedAt(int(n)+2*storage.Block, phase), off, int(n), 7)
 			if err != nil || !bytes.Equal(q, p) {
 				t.Fatalf("%s: ReadBlock of %d bytes at %d: %v, or wrong bytes", x.name, n, off, err)
 			}
@@ -254,11 +254,11 @@ func TestReadsOfEveryKindGiveTheSameBytes(t *testing.T) {
 			if err := f.ReadRanges(t.Context(), []int64{c.Off}, [][]byte{make([]byte, c.Len)}); !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("%s: ReadRanges of %v = %v, want %v", x.name, c, err, io.ErrUnexpectedEOF)
 			}
-			if _, err := f.ReadBlock(t.Context(), make([]byte, 3*storage.Block), c.Off, int(c.Len)); !errors.Is(err, io.ErrUnexpectedEOF) {
+			if _, err := f.ReadBlock(t.Context(), make([]byte, 3*storage.Block), c.Off, int(c.Len), 0); !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("%s: ReadBlock of %v = %v, want %v", x.name, c, err, io.ErrUnexpectedEOF)
 			}
 		}
-		if _, err := f.ReadBlock(t.Context(), make([]byte, 2*storage.Block+9), 0, 10); err == nil {
+		if _, err := f.ReadBlock(t.Context(), make([]byte, 2*storage.Block+9), 0, 10, 0); err == nil {
 			t.Errorf("%s: ReadBlock into a buffer one byte too small succeeded, want an error", x.name)
 		}
 		if err := f.Close(); err != nil {
@@ -293,7 +293,7 @@ func TestACancelledContextStopsEveryOperation(t *testing.T) {
 			"Lock":       one(x.fs.Lock(done, x.dir)),
 			"Same":       one(x.fs.Same(done, name, name)),
 			"ReadRanges": f.ReadRanges(done, []int64{0}, [][]byte{make([]byte, 1)}),
-			"ReadBlock":  one(f.ReadBlock(done, make([]byte, 3*storage.Block), 0, 1)),
+			"ReadBlock":  one(f.ReadBlock(done, make([]byte, 3*storage.Block), 0, 1, 0)),
 		} {
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: %s = %v, want %v", x.name, op, err, context.Canceled)

@@ -96,7 +96,7 @@ func TestColdFilesAreReadPastThePageCacheAndWarmOnesFromIt(t *testing.T) {
 	buf := alignedAt(size+2*storage.Block, 0)
 	read := func() storage.Stats {
 		before := l.Stats()
-		if _, err := f.ReadBlock(t.Context(), buf, 10, size-20); err != nil {
+		if _, err := f.ReadBlock(t.Context(), buf, 10, size-20, 0); err != nil {
 			t.Fatal(err)
 		}
 		after := l.Stats()
@@ -115,7 +115,7 @@ func TestColdFilesAreReadPastThePageCacheAndWarmOnesFromIt(t *testing.T) {
 		t.Errorf("a warm file was read %+v, want all buffered", got)
 	}
 	n := l.Stats().DirectRead
-	if _, err := f.ReadBlock(t.Context(), buf, 0, 100<<10); err != nil || l.Stats().DirectRead != n {
+	if _, err := f.ReadBlock(t.Context(), buf, 0, 100<<10, 0); err != nil || l.Stats().DirectRead != n {
 		t.Errorf("a small read: %v, %d direct bytes, want none", err, l.Stats().DirectRead-n)
 	}
 }

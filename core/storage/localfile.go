@@ -126,20 +126,21 @@ func (f *localFile) readFull(p []byte, off int64) error {
 
 // ReadBlock reads past the page cache where little of the range is in it: then
 // the cache would cost more than the disk.
-func (f *localFile) ReadBlock(ctx context.Context, buf []byte, off int64, n int) ([]byte, error) {
+func (f *localFile) ReadBlock(ctx context.Context, buf []byte, off int64, n, phase int) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := checkBlock(buf, off, n, f.size); err != nil {
+	if err := checkBlock(buf, off, n, phase, f.size); err != nil {
 		return nil, err
 	}
+	if !aligned(buf) || !f.wantDirect(off, n) {
+		p := buf[phase:][:n]
+		return p, f.readFull(p, off)
+	}
 	p := buf[off%Block:][:n]
-	done := 0
-	if aligned(buf) && f.wantDirect(off, n) {
-		var err error
-		if done, err = f.readDirect(buf, off, n); err != nil {
-			return nil, err
-		}
+	done, err := f.readDirect(buf, off, n)
+	if err != nil {
+		return nil, err
 	}
 	if done < n {
 		if err := f.readFull(p[done:], off+int64(done)); err != nil {

@@ -60,14 +60,14 @@ func (f *memoryFile) ReadRanges(ctx context.Context, off []int64, dst [][]byte) 
 	return nil
 }
 
-func (f *memoryFile) ReadBlock(ctx context.Context, buf []byte, off int64, n int) ([]byte, error) {
+func (f *memoryFile) ReadBlock(ctx context.Context, buf []byte, off int64, n, phase int) ([]byte, error) {
 	if err := f.ask(ctx, off); err != nil {
 		return nil, err
 	}
-	if err := checkBlock(buf, off, n, f.Size()); err != nil {
+	if err := checkBlock(buf, off, n, phase, f.Size()); err != nil {
 		return nil, err
 	}
-	p := buf[off%Block:][:n]
+	p := buf[phase:][:n]
 	copy(p, f.p[off:])
 	return p, nil
 }

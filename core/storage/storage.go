@@ -35,12 +35,14 @@ type Source interface {
 //
 // ReadBlock reads n bytes at off into buf and returns the part of buf that
 // holds them. buf must have at least n + 2·Block bytes; where it begins at a
-// multiple of Block the read may bypass the page cache, and the returned slice
-// then has the address of off modulo Block.
+// multiple of Block the read may bypass the page cache, and the data then
+// begins at buf[off % Block]. A read through the page cache puts it at
+// buf[phase], 0 ≤ phase ≤ 2·Block, so that a caller who wants to write it on
+// need not move it.
 type File interface {
 	Source
 	io.Closer
-	ReadBlock(ctx context.Context, buf []byte, off int64, n int) ([]byte, error)
+	ReadBlock(ctx context.Context, buf []byte, off int64, n, phase int) ([]byte, error)
 }
 
 // Entry is what a folder lists. Links are followed.
