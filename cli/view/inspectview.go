@@ -1,6 +1,7 @@
 package view
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -25,13 +26,13 @@ type InspectDocument struct {
 
 // TensorDocument is one tensor. Rank is there where several ranks are listed.
 type TensorDocument struct {
-	Name   string  `json:"name"`
-	Path   []any   `json:"path"`
-	DType  string  `json:"dtype"`
-	Shape  []int64 `json:"shape"`
-	Bytes  int64   `json:"nbytes"`
-	SHA256 string  `json:"sha256,omitempty"`
-	Rank   *int    `json:"rank,omitempty"`
+	Name   string `json:"name"`
+	Path   []any  `json:"path"`
+	DType  string `json:"dtype"`
+	Shape  Dims   `json:"shape"`
+	Bytes  int64  `json:"nbytes"`
+	SHA256 string `json:"sha256,omitempty"`
+	Rank   *int   `json:"rank,omitempty"`
 }
 
 // LeafDocument is something that is no tensor.
@@ -76,6 +77,19 @@ func Integer(n int64) any {
 		return strconv.FormatInt(n, 10)
 	}
 	return n
+}
+
+// Dims is a shape. Dims beyond 2^53, which only tensors without elements have,
+// are written as strings.
+type Dims []int64
+
+// MarshalJSON writes the shape.
+func (d Dims) MarshalJSON() ([]byte, error) {
+	out := make([]any, len(d))
+	for i, n := range d {
+		out[i] = Integer(n)
+	}
+	return json.Marshal(out)
 }
 
 // ValueDocument is the value of a leaf.
@@ -155,7 +169,7 @@ func InspectText(w io.Writer, s Style, d *InspectDocument, where string, size in
 		fmt.Fprintf(w, "\n%s\n", Plural(int64(len(d.Leaves)), "leaf", "leaves"))
 		l := Table{Columns: []Column{{Least: 16}, {}, {Least: 16}}}
 		for _, x := range d.Leaves {
-			l.Rows = append(l.Rows, []string{"  " + pathText(x.Path), x.Type, fmt.Sprint(x.Value)})
+			l.Rows = append(l.Rows, []string{"  " + pathText(x.Path), x.Type, valueText(x.Value)})
 		}
 		if err := l.Write(w, s); err != nil {
 			return err
@@ -173,6 +187,19 @@ func InspectText(w io.Writer, s Style, d *InspectDocument, where string, size in
 		fmt.Fprintf(w, "  %s = %s\n", Clean(k), Cut(Clean(d.Metadata[k]), 120))
 	}
 	return nil
+}
+
+// valueText writes the value of a leaf for people.
+func valueText(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "-"
+	case map[string]int:
+		return Plural(int64(v["len"]), "item", "items")
+	case map[string]string:
+		return v["class"]
+	}
+	return fmt.Sprint(v)
 }
 
 func pathText(p []any) string {

@@ -140,6 +140,9 @@ func (x *Index) digest(sizes []int64) (out [sha256.Size]byte) {
 	h := hasher{Hash: sha256.New()}
 	h.text(x.Format)
 	h.ints(sizes)
+	h.num(int64(len(x.Entries)))
+	h.num(int64(len(x.Leaves)))
+	h.num(int64(len(x.Metadata)))
 	for i := range x.Entries {
 		e := &x.Entries[i]
 		h.text(e.Name)
@@ -161,6 +164,7 @@ func (x *Index) digest(sizes []int64) (out [sha256.Size]byte) {
 			h.flag(f)
 		}
 		h.text(string(d.Inline))
+		h.num(int64(len(e.Note)))
 		for _, k := range sortedKeys(e.Note) {
 			h.text(k)
 			h.text(e.Note[k])

@@ -104,7 +104,7 @@ type Value struct {
 // can be built again.
 type Leaf struct {
 	Path  Path
-	Type  string // as its framework calls it: "int", "float", "dict", "collections.OrderedDict"
+	Type  string // as its framework calls it: "int", "float", "dict", "OrderedDict"
 	Value Value
 	Seq   int // place among all entries and leaves of the checkpoint
 }

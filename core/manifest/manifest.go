@@ -61,7 +61,6 @@ type Target struct {
 	Format string `json:"format"`
 	Stages int    `json:"stages"`
 	Ranks  int    `json:"ranks"`
-	DType  string `json:"dtype,omitempty"`
 }
 
 // File is a file that was written.

@@ -322,9 +322,15 @@ func (f *finder) merge(parts []*checkpoint.Index, refs []checkpoint.FileRef) (*c
 			out.Entries = append(out.Entries, e)
 		}
 		for _, l := range x.Leaves {
-			if len(l.Path) > 0 || i == 0 { // the root container of each file is the same
-				l.Seq += base
+			l.Seq += base
+			j := slices.IndexFunc(out.Leaves, func(o checkpoint.Leaf) bool { return o.Path.Equal(l.Path) })
+			switch {
+			case j < 0:
 				out.Leaves = append(out.Leaves, l)
+			case l.Value.Kind == checkpoint.Sized && out.Leaves[j].Value.Kind == checkpoint.Sized:
+				// Each file has the containers of its own part of the tree.
+			case l.Value != out.Leaves[j].Value:
+				f.warn(diag.Warnf("leaf `%s` differs between the files of the checkpoint; the first value is taken", l.Path.Label()).InFile(refs[i].Name))
 			}
 		}
 		for _, m := range x.Metadata {

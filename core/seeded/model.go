@@ -30,12 +30,17 @@ func (m Model) Bytes() int64 {
 	return n*m.DType.Size() + n*int64(m.States)*4
 }
 
-// Fit is the model with as many layers as make about that many bytes.
+// Fit is the model with as many layers as make about that many bytes. Where
+// one layer is too much, the model becomes narrower.
 func (m Model) Fit(bytes int64) Model {
+	m.Layers = 1
+	for m.Bytes() > bytes && m.Hidden%128 == 0 && m.FFN%128 == 0 && m.Vocab%128 == 0 {
+		m.Hidden, m.FFN, m.Vocab = m.Hidden/2, m.FFN/2, m.Vocab/2
+	}
+	one := m.Bytes()
 	m.Layers = 0
 	base := m.Bytes()
-	m.Layers = 1
-	one := m.Bytes() - base
+	one -= base
 	m.Layers = int(max((bytes-base+one/2)/one, 1))
 	return m
 }
