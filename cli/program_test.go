@@ -19,9 +19,9 @@ type call struct {
 	state       *os.ProcessState
 }
 
-// command prepares a run of the program in a folder. TestMain has put it into
+// prepared is a run of the program in a folder. TestMain has put it into
 // the search path.
-func command(dir string, args ...string) *exec.Cmd {
+func prepared(dir string, args ...string) *exec.Cmd {
 	c := exec.Command("convert", args...)
 	c.Dir = dir
 	c.Env = append(os.Environ(), "CONVERT_NO_PROGRESS=1", "GOTRACEBACK=single")
@@ -31,7 +31,7 @@ func command(dir string, args ...string) *exec.Cmd {
 // program runs the program in a folder. That it panics is always a failure.
 func program(t *testing.T, dir string, args ...string) call {
 	t.Helper()
-	return finished(t, command(dir, args...))
+	return finished(t, prepared(dir, args...))
 }
 
 func finished(t *testing.T, c *exec.Cmd) call {

@@ -149,7 +149,7 @@ func (a *app) exitLine(d *diag.Diagnostic) {
 		Message string         `json:"message"`
 		Hint    string         `json:"hint,omitempty"`
 		Subject map[string]any `json:"subject,omitempty"`
-	}{"exit", status(code), code, message, d.Hint, subject}
+	}{"exit", status(code), code, message, view.Hint(d), subject}
 	e := json.NewEncoder(a.Stderr)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(line) // there is nowhere left to report to

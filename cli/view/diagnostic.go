@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -52,10 +53,22 @@ func Diagnostic(s Style, d *diag.Diagnostic) string {
 	if at.Source != "" && at.Line > 0 {
 		caret(&b, s, at, gutter)
 	}
-	if d.Hint != "" {
-		fmt.Fprintf(&b, "%s %s\n", s.paint(cyan, "hint:"), Clean(d.Hint))
+	if hint := Hint(d); hint != "" {
+		fmt.Fprintf(&b, "%s %s\n", s.paint(cyan, "hint:"), Clean(hint))
 	}
 	return b.String()
+}
+
+// Hint is what a diagnostic advises, or what its cause does.
+func Hint(d *diag.Diagnostic) string {
+	for d.Hint == "" {
+		var cause *diag.Diagnostic
+		if !errors.As(d.Err, &cause) {
+			return ""
+		}
+		d = cause
+	}
+	return d.Hint
 }
 
 func severity(s Style, v diag.Severity) string {

@@ -313,12 +313,12 @@ func TestModelFaults(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(context.Background())
 			interrupt := r.IntN(3) == 0
-			failed := ""
+			failed, again := "", false // a reader of headers may try once more
 			h.reset(func(n int, op storage.Op, name string) error {
 				if n != k {
 					return nil
 				}
-				failed = fmt.Sprintf("operation %d (%s of %s)", n, op, name)
+				failed, again = fmt.Sprintf("operation %d (%s of %s)", n, op, name), op == storage.OpRead
 				if interrupt {
 					cancel()
 					return nil
@@ -334,7 +334,7 @@ func TestModelFaults(t *testing.T) {
 			case failed == "" && err != nil:
 				t.Errorf("seed %d: nothing failed, and still: %v", s, err)
 			case err == nil || strings.Contains(err.Error(), "the checkpoint is written"):
-				if failed != "" && !interrupt && err == nil {
+				if failed != "" && !interrupt && !again && err == nil {
 					t.Errorf("seed %d: %s failed, and nothing is said", s, failed)
 				}
 				for name := range tree(t, x.fs) { // clear it away for the next round

@@ -242,10 +242,27 @@ func (t *trial) expect(rank int) (placed, passed []want) {
 	if !slices.Contains(sortedValues(needed), true) {
 		needed[0] = true
 	}
+	// Leftovers are merged whichever stage they are of; those come last.
 	seen := map[string]bool{}
+	for _, here := range []bool{true, false} {
+		p, q := t.expectOf(seen, rank, stage, func(name string, s int) bool { return needed[s] == here && (here || t.merged(name)) })
+		placed, passed = append(placed, p...), append(passed, q...)
+	}
+	return placed, passed
+}
+
+// merged tells a leftover that is to be written whole.
+func (t *trial) merged(name string) bool {
+	_, named := t.source.Specs[name]
+	return named && t.target != nil && t.target.Specs[t.rename(name)] == nil && t.q.Leftovers == plan.Merge
+}
+
+// expectOf is what a rank's file must hold of the tensors of some source
+// stages, in MindSpore's order: as first seen from the highest rank down.
+func (t *trial) expectOf(seen map[string]bool, rank, stage int, from func(name string, stage int) bool) (placed, passed []want) {
 	for r := t.source.Ranks() - 1; r >= 0; r-- {
 		for _, name := range t.source.Names(r) {
-			if !needed[r/t.source.Devices] || seen[name] || t.drop(name) {
+			if !from(name, r/t.source.Devices) || seen[name] || t.drop(name) {
 				continue
 			}
 			seen[name] = true

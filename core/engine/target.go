@@ -104,6 +104,7 @@ func (t *target) cleanStale(ctx context.Context) error {
 			}
 		}
 	}
+	n := 0
 	for _, d := range dirs {
 		if _, err := t.o.FS.Stat(ctx, d); err != nil {
 			continue
@@ -112,9 +113,14 @@ func (t *target) cleanStale(ctx context.Context) error {
 		if err != nil {
 			return diag.Errorf(diag.Failed, "cannot remove what an earlier run left").InFile(d).Wrap(err)
 		}
-		if len(removed) > 0 {
-			t.warn(&diag.Diagnostic{Severity: diag.Note, Summary: fmt.Sprintf("removed %d temporary files that a run which was killed had left in `%s`", len(removed), d)})
+		n += len(removed)
+	}
+	if n > 0 {
+		files := "1 temporary file"
+		if n > 1 {
+			files = fmt.Sprintf("%d temporary files", n)
 		}
+		t.warn(&diag.Diagnostic{Severity: diag.Note, Summary: fmt.Sprintf("removed %s that a killed run had left in `%s`", files, t.o.Target)})
 	}
 	return nil
 }

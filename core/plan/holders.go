@@ -122,9 +122,33 @@ func (m *maker) everywhere(s *checkpoint.Global, place int) bool {
 }
 
 // gap finds a block of s that a rank of the group needs and no rank holds.
+// Source ranks that were reported before are passed over.
 func (m *maker) gap(s *checkpoint.Global, it Item, g *Group, reported map[int]bool) *diag.Diagnostic {
 	l := s.Places[it.From].Layout
 	var found *diag.Diagnostic
+	look := func(block []int, target int) bool {
+		if _, e := m.Holder(s, it.From, block, AnyRank); e != nil {
+			return true
+		}
+		rank := s.Places[it.From].Stage*m.Source.Devices + l.Rank(block, 0)
+		if !reported[rank] {
+			reported[rank] = true
+			found = m.gapError(s, rank, target, l.Replicas())
+		}
+		return false
+	}
+	if len(g.Ranks) == m.Devices { // all blocks are needed
+		eachBlock(l.Counts(), func(block []int) {
+			if found != nil {
+				return
+			}
+			it.Layout.Overlap(s.Shape, l.BlockBox(s.Shape, block), func(b []int, _ box.Box) bool {
+				look(block, g.Stage*m.Devices+it.Layout.Rank(b, 0))
+				return false
+			})
+		})
+		return found
+	}
 	seen := map[string]bool{}
 	for _, r := range g.Ranks {
 		b := it.Layout.Box(s.Shape, r%m.Devices)
@@ -133,19 +157,7 @@ func (m *maker) gap(s *checkpoint.Global, it Item, g *Group, reported map[int]bo
 			continue
 		}
 		seen[key] = true
-		l.Overlap(s.Shape, b, func(block []int, _ box.Box) bool {
-			if _, e := m.Holder(s, it.From, block, AnyRank); e != nil {
-				return true
-			}
-			rank := s.Places[it.From].Stage*m.Source.Devices + l.Rank(block, 0)
-			if reported[rank] {
-				found = nil
-				return false
-			}
-			reported[rank] = true
-			found = m.gapError(s, rank, r, l.Replicas())
-			return false
-		})
+		l.Overlap(s.Shape, b, func(block []int, _ box.Box) bool { return look(block, r) })
 		if found != nil {
 			return found
 		}

@@ -181,14 +181,13 @@ func (m *maker) groups() error {
 	if err != nil {
 		return err
 	}
-	left := map[int]bool{}
 	used := make([]bool, len(m.Source.Tensors))
 	for s := range m.Stages {
 		n := sort.SearchInts(ranks, (s+1)*m.Devices)
 		mine := slices.Clip(ranks[:n])
 		ranks = ranks[n:]
 		g := Group{Stage: s, Ranks: mine, Leaves: m.Source.Leaves, Meta: m.Source.Meta}
-		m.fill(&g, left, used)
+		m.fill(&g, used)
 		if m.Source.PerRank {
 			r := m.Source.Rank(s)
 			if r == nil {
@@ -211,11 +210,11 @@ func (m *maker) groups() error {
 	if len(m.Groups) == 0 {
 		return diag.Errorf(diag.Usage, "no target rank is left to write").WithHint("look at `target.ranks`")
 	}
-	if err := m.leftovers(left); err != nil {
+	if err := m.leftovers(); err != nil {
 		return err
 	}
 	for i, u := range used {
-		if !u && m.target[i] >= 0 && !left[i] {
+		if !u && m.target[i] >= 0 && !m.leftover(i) {
 			m.drop(&m.Source.Tensors[i], "no stage of the target that is written holds it")
 		}
 	}
@@ -244,10 +243,14 @@ func (m *maker) selected() ([]int, error) {
 }
 
 // fill lists the items of one stage's files.
-func (m *maker) fill(g *Group, left map[int]bool, used []bool) {
+func (m *maker) fill(g *Group, used []bool) {
 	needed := m.neededStages(g.Stage)
 	var placed, passed []Item
-	for _, i := range m.order(needed) {
+	order := m.order(needed)
+	if m.Leftovers == Merge {
+		order = append(order, m.elsewhere(order)...)
+	}
+	for _, i := range order {
 		t := m.target[i]
 		if t < 0 {
 			continue
@@ -269,12 +272,7 @@ func (m *maker) fill(g *Group, left map[int]bool, used []bool) {
 			placed = append(placed, Item{Tensor: t, Layout: m.strat.InStage(name, g.Stage).Layout, From: from})
 		case m.strat.Has(name): // of another stage
 			used[i] = true
-		case s.Named:
-			left[i] = true
-			if m.Leftovers == Merge {
-				used[i] = true
-				passed = append(passed, Item{Tensor: t, Layout: m.whole(len(s.Shape)), From: from})
-			}
+		case s.Named && m.Leftovers != Merge:
 		default:
 			used[i] = true
 			passed = append(passed, Item{Tensor: t, Layout: m.whole(len(s.Shape)), From: from})
@@ -285,6 +283,27 @@ func (m *maker) fill(g *Group, left map[int]bool, used []bool) {
 		return
 	}
 	g.Items = append(placed, passed...)
+}
+
+// leftover reports whether the source's strategy names a tensor and the
+// target's does not.
+func (m *maker) leftover(i int) bool {
+	return m.strat != nil && m.target[i] >= 0 && m.Source.Tensors[i].Named && !m.strat.Has(m.Tensors[m.target[i]].Name)
+}
+
+// elsewhere lists the leftovers that only other stages hold.
+func (m *maker) elsewhere(order []int) []int {
+	here := make(map[int]bool, len(order))
+	for _, i := range order {
+		here[i] = true
+	}
+	var out []int
+	for i := range m.Source.Tensors {
+		if !here[i] && m.leftover(i) {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // whole is the layout in which each rank of a target stage has it all.
@@ -298,20 +317,20 @@ func (m *maker) whole(ndim int) *layout.Layout {
 
 // leftovers are tensors that the source's strategy cuts and the target's does
 // not know. Their raw slices must never pass under the whole tensor's name.
-func (m *maker) leftovers(left map[int]bool) error {
-	if len(left) == 0 || m.Leftovers == Merge {
+func (m *maker) leftovers() error {
+	if m.Leftovers == Merge {
 		return nil
 	}
 	var names []string
 	for i := range m.Source.Tensors {
-		if left[i] {
+		if m.leftover(i) {
 			names = append(names, m.Source.Tensors[i].Name)
 			if m.Leftovers == Drop {
 				m.drop(&m.Source.Tensors[i], "the target's strategy does not name it (target.leftovers)")
 			}
 		}
 	}
-	if m.Leftovers == Drop {
+	if m.Leftovers == Drop || len(names) == 0 {
 		return nil
 	}
 	return diag.Errorf(diag.Usage, "%s of the source's strategy %s unknown to the target's: %s", count(len(names), "tensor"), are(len(names)), some(names)).

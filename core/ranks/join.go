@@ -97,7 +97,8 @@ func (j *joiner) ranksFit() error {
 		return diag.Errorf(diag.Usage, "the strategy has %d ranks, none of them has a folder", n)
 	}
 	if d := len(j.Ranks) - len(keep); d > 0 {
-		j.Warnings = append(j.Warnings, diag.Warnf("the source has %d rank folders, its strategy %d ranks: those from rank %d on are not read", len(j.Ranks), n, n))
+		j.Warnings = append(j.Warnings, diag.Warnf("the source has %d rank folders, its strategy %d ranks: those from rank %d on are not read", len(j.Ranks), n, n).
+			WithHint("if the run had more than %d ranks, the strategy is of another run, and what is written is wrong", n))
 	}
 	j.Ranks = keep
 	return nil
