@@ -23,6 +23,8 @@ type worker struct {
 	pieces  []piece
 	parts   []part
 	inflate inflater
+	own     *tensor.Buffer // for the bands of a usual size, kept for all of them
+	more    *tensor.Buffer // for the band at hand, where that is greater
 }
 
 // piece is what a band takes from one source part.
@@ -42,14 +44,33 @@ type part struct {
 	side int
 }
 
-func newWorker(r *run) *worker { return &worker{run: r} }
+// newWorker makes a worker with its memory. The same pages serve all its bands:
+// fresh ones would have to be cleared by the system first.
+func newWorker(ctx context.Context, r *run) (*worker, error) {
+	own, err := r.pool.Get(ctx, int(r.usual))
+	return &worker{run: r, own: own}, err
+}
 
-func (w *worker) close() { w.inflate.close() }
+func (w *worker) close() {
+	w.inflate.close()
+	w.drop()
+	if w.own != nil {
+		w.own.Release()
+	}
+}
+
+// drop gives back the memory that only one band needed.
+func (w *worker) drop() {
+	if w.more != nil {
+		w.more.Release()
+		w.more = nil
+	}
+}
 
 // take gets the next band and the memory for it. Both are had under one lock,
 // so that memory goes to bands in their order: a worker that waits for an
 // earlier band can be sure that the earlier band has its memory.
-func (w *worker) take(ctx context.Context, jobs <-chan job) (j job, buf *tensor.Buffer, ok bool, err error) {
+func (w *worker) take(ctx context.Context, jobs <-chan job) (j job, mem []byte, ok bool, err error) {
 	w.taking.Lock()
 	defer w.taking.Unlock()
 	if j, ok = <-jobs; !ok || ctx.Err() != nil {
@@ -62,14 +83,19 @@ func (w *worker) take(ctx context.Context, jobs <-chan job) (j job, buf *tensor.
 	if err := w.findSources(j.unit, j.band); err != nil {
 		return j, nil, true, err
 	}
-	buf, err = w.pool.Get(ctx, int(w.need(j.unit)))
-	return j, buf, true, err
+	if n := w.need(j.unit); n > int64(w.own.Len()) {
+		if w.more, err = w.pool.Get(ctx, int(n)); err != nil {
+			return j, nil, true, err
+		}
+		return j, w.more.Bytes(), true, nil
+	}
+	return j, w.own.Bytes(), true, nil
 }
 
 // band reads one band, arranges it, and writes it to all that need it.
-func (w *worker) band(ctx context.Context, j job, buf *tensor.Buffer) error {
-	if buf != nil {
-		if err := w.move(ctx, j.unit, buf.Bytes()); err != nil {
+func (w *worker) band(ctx context.Context, j job, mem []byte) error {
+	if mem != nil {
+		if err := w.move(ctx, j.unit, mem); err != nil {
 			return err
 		}
 	}

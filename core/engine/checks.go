@@ -32,8 +32,8 @@ func (r *run) checkOne(ctx context.Context, k *checkpoint.Rank, c checkpoint.Che
 	if err != nil {
 		return err
 	}
-	const chunk = 4 << 20
-	buf, err := r.pool.Get(ctx, chunk+2*storage.Block)
+	const chunk = readBackSize - 2*storage.Block
+	buf, err := r.pool.Get(ctx, readBackSize)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func sum64(s uint64) string { return fmt.Sprintf("%016x", s) }
 // finish writes what is no payload: loose literals with their sums, and the
 // files beside the checkpoint. Then every byte of every file has been written.
 func (r *run) finish(ctx context.Context) error {
-	w := newWorker(r)
+	w := &worker{run: r}
 	for _, c := range r.files {
 		for _, l := range c.laid.Loose {
 			// Sums of what the literals themselves belong to come first: a

@@ -106,7 +106,7 @@ func newTrial(seed uint64) *trial {
 func pick[T any](t *trial, list ...T) T { return list[t.IntN(len(list))] }
 
 func (t *trial) format() checkpoint.Format {
-	return pick(t, formats[0], formats[0], formats[1], formats[2])
+	return pick(t, formats[0], formats[0], formats[1], formats[2], formats[3])
 }
 
 // dtypes lists what both formats can hold.
@@ -329,35 +329,16 @@ func (t *trial) open(fs storage.FS) (*checkpoint.Checkpoint, error) {
 	return openSource(fs, t.source, t.full, t.target != nil)
 }
 
-func openSource(fs storage.FS, c *memory.Checkpoint, full, placed bool) (*checkpoint.Checkpoint, error) {
-	o := ranks.Options{FS: fs, Formats: formats, TargetPlaced: placed}
+func openSource(fs storage.FS, c *memory.Checkpoint, full, target bool) (*checkpoint.Checkpoint, error) {
+	o := ranks.Options{FS: fs, Formats: formats, TargetPlaced: target}
 	if !full {
-		o.Strategy = []string{"in"} // any path that is there
-		o.FS = strategyFS{fs}
+		o.FS, o.Strategy = placed{fs}, []string{"placement"}
 		o.Strategies = func([]ranks.StrategyFile) (*layout.Strategy, diag.List, error) {
 			s, err := c.Strategy()
 			return s, nil, err
 		}
 	}
 	return ranks.Open(context.Background(), "in", o)
-}
-
-// strategyFS has a strategy file beside the checkpoint.
-type strategyFS struct{ storage.FS }
-
-func (f strategyFS) ReadFile(ctx context.Context, name string, n int64) ([]byte, error) {
-	if name == "in/a.ckpt" {
-		return nil, nil
-	}
-	return f.FS.ReadFile(ctx, name, n)
-}
-
-func (f strategyFS) List(ctx context.Context, dir string) ([]storage.Entry, error) {
-	list, err := f.FS.List(ctx, dir)
-	if dir == "in" {
-		list = append(list, storage.Entry{Name: "a.ckpt"})
-	}
-	return list, err
 }
 
 // plan plans the case; nil where nothing is to be written.

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-e934e81e/convert/core/box"
 	"github.com/seed-e934e81e/convert/core/diag"
 	"github.com/seed-e934e81e/convert/core/plan"
+	"github.com/seed-e934e81e/convert/core/storage"
 	"github.com/seed-e934e81e/convert/core/tensor"
 )
 
@@ -22,6 +23,7 @@ type run struct {
 	pool    *tensor.Pool
 	sources *sources
 	files   []*class
+	usual   int64 // bytes that a worker keeps
 	target  *target
 
 	done, compared, read, overflow atomic.Int64
@@ -43,9 +45,7 @@ func (r *run) do(ctx context.Context) (res *Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.o.Workers = max(r.o.Workers, 1)
-	// One band must fit, whatever the setting; a pool rounds up by a sixteenth.
-	least := greatest(r.Plan, r.o)
-	r.pool = tensor.NewPool(max(r.o.budget()*int64(r.o.Workers), least+least/8))
+	r.pool = tensor.NewPool(r.memory())
 	r.sources = newSources(r.o.FS, r.Source)
 	r.digests = make([]digests, len(r.Tensors))
 	defer func() {
@@ -96,6 +96,22 @@ func (r *run) warn(d *diag.Diagnostic) {
 	r.mu.Unlock()
 }
 
+// memory is the cap of the buffers: what each worker keeps, one band that is
+// greater than that where there is any, and scratch space for strided sources.
+// A band of the greatest size fits whatever the setting is.
+func (r *run) memory() int64 {
+	most := greatest(r.Plan, r.o)
+	r.usual = max(min(most, r.o.budget()), storage.Block)
+	n := int64(r.o.Workers)*int64(tensor.Footprint(int(r.usual))) + scratchSize
+	// greatest is an estimate; a band that turns out a little greater waits for
+	// this, and not for what the others keep.
+	n += int64(tensor.Footprint(int(most + most/4)))
+	return max(n, int64(tensor.Footprint(readBackSize)))
+}
+
+// scratchSize is room for the workers' strided reads.
+const scratchSize = 4 * (gatherSpan + 2*storage.Block)
+
 // job is one band of one unit.
 type job struct {
 	unit *unit
@@ -124,19 +140,21 @@ func (r *run) copyAll(ctx context.Context) error {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			w := newWorker(r)
+			w, err := newWorker(ctx, r)
+			if err != nil {
+				fail(err)
+				return
+			}
 			defer w.close()
 			for {
-				j, buf, ok, err := w.take(ctx, jobs)
+				j, mem, ok, err := w.take(ctx, jobs)
 				if !ok {
 					return
 				}
 				if err == nil && ctx.Err() == nil {
-					err = w.band(ctx, j, buf)
+					err = w.band(ctx, j, mem)
 				}
-				if buf != nil {
-					buf.Release()
-				}
+				w.drop()
 				if err != nil {
 					fail(err)
 				}
@@ -160,26 +178,21 @@ func (r *run) feed(ctx context.Context, order []planned, jobs chan<- job, fail f
 			r.mix(p.tensor)
 		}
 		for _, u := range units {
-			n := int64(0)
-			u.bands.each(func(box.Box) bool { n++; return true })
-			u.left.Store(n)
-			if n == 0 {
+			list := u.list(r.o.SHA256)
+			u.left.Store(int64(len(list)))
+			if len(list) == 0 {
 				if err := r.unitDone(u); err != nil {
 					fail(err)
 					return
 				}
 				continue
 			}
-			u.bands.each(func(b box.Box) bool {
+			for _, b := range list {
 				select {
-				case jobs <- job{unit: u, band: b.Clone()}:
-					return true
+				case jobs <- job{unit: u, band: b}:
 				case <-ctx.Done():
-					return false
+					return
 				}
-			})
-			if ctx.Err() != nil {
-				return
 			}
 		}
 	}

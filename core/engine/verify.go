@@ -73,10 +73,13 @@ func (r *run) verifyFile(ctx context.Context, c *class, i int, w storage.Writer)
 	return nil
 }
 
+// readBackSize is the buffer in which whole files are read.
+const readBackSize = 4 << 20
+
 // readBack sums a file.
 func (r *run) readBack(ctx context.Context, f storage.File, h hash.Hash) (uint64, error) {
-	const chunk = 4 << 20
-	buf, err := r.pool.Get(ctx, chunk+2*storage.Block)
+	const chunk = readBackSize - 2*storage.Block
+	buf, err := r.pool.Get(ctx, readBackSize)
 	if err != nil {
 		return 0, err
 	}

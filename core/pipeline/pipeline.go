@@ -204,12 +204,30 @@ func Plan(ctx context.Context, j *job.Job, e Env, src *checkpoint.Checkpoint) (*
 	}
 	ready.Plan = p
 	ready.Warnings = append(slices.Clip(ready.Warnings), p.Warnings...)
+	if d := sparse(p); d != nil {
+		ready.Warnings = append(ready.Warnings, d)
+	}
 	ready.Options = engine.Options{
 		FS: e.FS, Root: j.Source.Path.Full, Target: root, Manifest: manifestName,
 		Workers: j.Run.Workers, Memory: j.Run.Memory, IO: j.Run.IO, OnExists: engine.OnExists(j.Run.OnExists),
 		Verify: engine.Verify(j.Verify.Mode), SHA256: j.Verify.SHA256, CRC: j.Source.CRC == job.CRCCheck, Strict: e.Strict,
 	}
 	return ready, nil
+}
+
+// sparse warns that another format keeps the parts of sparse tensors, and not
+// what makes them one.
+func sparse(p *plan.Plan) *diag.Diagnostic {
+	if p.Format.Describe().Name == p.Source.Format {
+		return nil
+	}
+	for i := range p.Tensors {
+		if t := &p.Tensors[i]; slices.ContainsFunc(t.Path, func(x checkpoint.Part) bool { return x.Kind == checkpoint.SparsePart }) {
+			return diag.Warnf("sparse tensors are written as their parts, such as `%s`: %s files do not tell that they are sparse, nor their shape", t.Name, p.Format.Describe().Name).
+				OfTensor(t.Name)
+		}
+	}
+	return nil
 }
 
 // outputs names the target's files (specs/job.md, "Names of outputs").

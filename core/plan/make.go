@@ -86,7 +86,7 @@ func (m *maker) mapNames() error {
 			m.drop(s, fmt.Sprintf("rule %d of [[map]]", r.Rule+1))
 			continue
 		}
-		if r.To == "" {
+		if r.To == "" && s.Name != "" { // a file may hold one tensor and no name for it
 			return diag.Errorf(diag.Usage, "rule %d of [[map]] leaves `%s` without a name", r.Rule+1, s.Name).OfTensor(s.Name)
 		}
 		if r.To != s.Name {
