@@ -97,6 +97,7 @@ func TestRunsThatAreInterrupted(t *testing.T) {
 	})
 	t.Run("a signal that ends it at once", func(t *testing.T) { killed(t, dir) })
 	t.Run("another run", func(t *testing.T) { twoRuns(t, dir) })
+	t.Run("progress", func(t *testing.T) { progress(t, dir) })
 	t.Run("the old files stay whole", func(t *testing.T) { replaceKilled(t, dir) })
 }
 
@@ -189,5 +190,42 @@ func replaceKilled(t *testing.T, dir string) {
 	must(t, dir, "-f", "job.toml", "--set", "run.on_exists=replace")
 	if got := names(t, filepath.Join(dir, "out")); len(got) != 9 {
 		t.Errorf("the target holds %v, want 4 folders, 4 files and a manifest", got)
+	}
+}
+
+// progress: a line that is redrawn, and taken away at the end, where a terminal
+// is said to be; no escapes in a log; nothing where it is turned off.
+func progress(t *testing.T, dir string) {
+	for _, tt := range []struct {
+		args       []string
+		redrawn    bool
+		noVariable bool
+	}{
+		{[]string{"--progress", "tty"}, true, false},
+		{[]string{"--progress", "plain"}, false, false},
+		{[]string{"--progress", "none"}, false, false},
+		{nil, false, false},
+		{nil, false, true},                                 // a log, of runs over 30 s
+		{[]string{"-q", "--progress", "tty"}, true, false}, // asked for
+	} {
+		c := prepared(dir, append(tt.args, slowly...)...)
+		if tt.noVariable {
+			c.Env = append(c.Env, "CONVERT_NO_PROGRESS=")
+		}
+		got := finished(t, c)
+		got.wants(t, 0)
+		if !tt.redrawn && got.errors != "" {
+			t.Errorf("%v: standard error has %q", tt.args, got.errors)
+		}
+		lines := strings.Split(got.errors, "\r\x1b[K")
+		if tt.redrawn && (len(lines) < 3 || lines[0] != "" || lines[len(lines)-1] != "" || !strings.Contains(lines[1], "%") || !strings.Contains(lines[1], " MiB")) {
+			t.Errorf("%v: standard error has %q, want a line that is redrawn and taken away", tt.args, got.errors)
+		}
+		if strings.Contains(got.out, "\x1b") {
+			t.Errorf("%v: standard output has escapes", tt.args)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, "out")); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

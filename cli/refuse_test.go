@@ -51,52 +51,152 @@ shard = ["tp", "none"]
 		{"no job file", []string{"-f", "absent.toml"}, 2, []string{"cannot read the job `absent.toml`", "convert help job"}, false},
 		{"a folder for a job", []string{"-f", "src"}, 2, []string{"cannot read the job `src`", "is a directory"}, false},
 		{"a checkpoint for a job", []string{"-f", file}, 2, []string{"the job is no"}, false},
-		{"a strategy of another network and of more ranks", []string{"-f", "job.toml", "--set", "source.strategy=other/src_strategy.ckpt"}, 5,
-			[]string{"source rank 4 has no file", "the source's strategy has 8 ranks, its files end with rank 3", "that no file holds", "rank 4"}, false},
-		{"a target strategy of another network", []string{"-f", "job.toml", "--set", "target.strategy=other/dst_strategy.ckpt"}, 2,
-			[]string{"parameters of the target's strategy have no source: `", "--set target.strategy=other/dst_strategy.ckpt", "target.missing"}, false},
-		{"text for a strategy", []string{"-f", "job.toml", "--set", "source.strategy=notes.txt"}, 5,
-			[]string{"this is not a strategy file", "--> notes.txt", "hint: "}, false},
-		{"a checkpoint for the source's strategy", []string{"-f", "job.toml", "--set", "source.strategy=" + file}, 2,
-			[]string{"is a mindspore checkpoint, not a strategy file", "--set source.strategy=", "hint: a strategy file tells"}, false},
-		{"a checkpoint for the target's strategy", []string{"-f", "job.toml", "--set", "target.strategy=" + file}, 2,
-			[]string{"is a mindspore checkpoint, not a strategy file", "--set target.strategy="}, false},
-		{"a folder of checkpoints for a strategy", []string{"-f", "job.toml", "--set", "source.strategy=src/rank_0"}, 2,
-			[]string{"is a mindspore checkpoint, not a strategy file"}, false},
-		{"a folder without strategies", []string{"-f", "job.toml", "--set", "source.strategy=src"}, 2,
-			[]string{"folder `src` holds no strategy file", "--set source.strategy=src", ".ckpt or .json"}, false},
-		{"no such strategy", []string{"-f", "job.toml", "--set", "target.strategy=absent"}, 2,
-			[]string{"there is no `absent`", "--set target.strategy=absent", "relative to the job file"}, false},
-		{"a strategy for a checkpoint", []string{"-f", "job.toml", "--set", "source.path=src_strategy.ckpt"}, 5,
-			[]string{"this is a strategy file, not a checkpoint", "--> src_strategy.ckpt", "give it as `source.strategy`"}, false},
+		{
+			"a strategy of another network and of more ranks",
+			[]string{"-f", "job.toml", "--set", "source.strategy=other/src_strategy.ckpt"},
+			5,
+			[]string{"source rank 4 has no file", "the source's strategy has 8 ranks, its files end with rank 3", "that no file holds", "rank 4"},
+			false,
+		},
+		{
+			"a target strategy of another network",
+			[]string{"-f", "job.toml", "--set", "target.strategy=other/dst_strategy.ckpt"},
+			2,
+			[]string{"parameters of the target's strategy have no source: `", "--set target.strategy=other/dst_strategy.ckpt", "target.missing"},
+			false,
+		},
+		{
+			"text for a strategy",
+			[]string{"-f", "job.toml", "--set", "source.strategy=notes.txt"},
+			5,
+			[]string{"this is not a strategy file", "--> notes.txt", "hint: "},
+			false,
+		},
+		{
+			"a checkpoint for the source's strategy",
+			[]string{"-f", "job.toml", "--set", "source.strategy=" + file},
+			2,
+			[]string{"is a mindspore checkpoint, not a strategy file", "--set source.strategy=", "hint: a strategy file tells"},
+			false,
+		},
+		{
+			"a checkpoint for the target's strategy",
+			[]string{"-f", "job.toml", "--set", "target.strategy=" + file},
+			2,
+			[]string{"is a mindspore checkpoint, not a strategy file", "--set target.strategy="},
+			false,
+		},
+		{
+			"a folder of checkpoints for a strategy",
+			[]string{"-f", "job.toml", "--set", "source.strategy=src/rank_0"},
+			2,
+			[]string{"is a mindspore checkpoint, not a strategy file"},
+			false,
+		},
+		{
+			"a folder without strategies",
+			[]string{"-f", "job.toml", "--set", "source.strategy=src"},
+			2,
+			[]string{"folder `src` holds no strategy file", "--set source.strategy=src", ".ckpt or .json"},
+			false,
+		},
+		{
+			"no such strategy",
+			[]string{"-f", "job.toml", "--set", "target.strategy=absent"},
+			2,
+			[]string{"there is no `absent`", "--set target.strategy=absent", "relative to the job file"},
+			false,
+		},
+		{
+			"a strategy for a checkpoint",
+			[]string{"-f", "job.toml", "--set", "source.path=src_strategy.ckpt"},
+			5,
+			[]string{"this is a strategy file, not a checkpoint", "--> src_strategy.ckpt", "give it as `source.strategy`"},
+			false,
+		},
 		{"no such source", []string{"-f", "job.toml", "--set", "source.path=absent"}, 2, []string{"there is no `absent`", "--set source.path=absent"}, false},
 		{"a folder without checkpoints", []string{"-f", "job.toml", "--set", "source.path=folder"}, 2, []string{"folder `folder` holds no checkpoint", "this is a strategy file"}, false},
-		{"an unknown format", []string{"-f", "job.toml", "--set", "source.format=tensorflow"}, 2,
-			[]string{"`source.format` is `tensorflow`, it can be `mindspore`, `safetensors` or `torch`"}, false},
-		{"an unknown target format, nearly right", []string{"-f", "job.toml", "--set", "target.format=torhc"}, 2,
-			[]string{"`target.format` is `torhc`", "did you mean `torch`?"}, false},
-		{"a source of another format than the job says", []string{"-f", "job.toml", "--set", "source.format=torch"}, 2,
-			[]string{"no rank folder of `src` holds a checkpoint", "job.toml:5:12", "this is a mindspore file, `source.format` is `torch`"}, false},
-		{"one file of another format than the job says", []string{"-f", "plain.toml", "--set", "source.format=torch", "--set", "source.path=" + file}, 2,
-			[]string{"this is a mindspore file, `source.format` is `torch`", "--> " + filepath.Base(file)}, false},
-		{"several rank folders and no strategy", []string{"-f", "plain.toml"}, 2,
-			[]string{"the source has 4 rank folders, but neither source nor target has a strategy or mesh", "plain.toml:3:8", "^^^^^", "source.strategy", "--per-rank"}, false},
-		{"max_file_size with rank folders", []string{"-f", "job.toml", "--set", "target.max_file_size=1 MB"}, 2,
-			[]string{"`target.max_file_size` splits a full checkpoint", "--set target.max_file_size=1 MB"}, false},
-		{"max_file_size of a format without an index", []string{"-f", "full.toml"}, 2,
-			[]string{"mindspore checkpoints of several files have no index", "full.toml:6:", "max_file_size = \"1 MB\"", "write safetensors"}, false},
-		{"--per-rank and a target strategy", []string{"-f", "job.toml", "--per-rank"}, 2,
-			[]string{"`--per-rank` converts each rank's file for itself", "job.toml:10:12", "^^^^^"}, false},
+		{
+			"an unknown format",
+			[]string{"-f", "job.toml", "--set", "source.format=tensorflow"},
+			2,
+			[]string{"`source.format` is `tensorflow`, it can be `mindspore`, `safetensors` or `torch`"},
+			false,
+		},
+		{
+			"an unknown target format, nearly right",
+			[]string{"-f", "job.toml", "--set", "target.format=torhc"},
+			2,
+			[]string{"`target.format` is `torhc`", "did you mean `torch`?"},
+			false,
+		},
+		{
+			"a source of another format than the job says",
+			[]string{"-f", "job.toml", "--set", "source.format=torch"},
+			2,
+			[]string{"no rank folder of `src` holds a checkpoint", "job.toml:5:12", "this is a mindspore file, `source.format` is `torch`"},
+			false,
+		},
+		{
+			"one file of another format than the job says",
+			[]string{"-f", "plain.toml", "--set", "source.format=torch", "--set", "source.path=" + file},
+			2,
+			[]string{"this is a mindspore file, `source.format` is `torch`", "--> " + filepath.Base(file)},
+			false,
+		},
+		{
+			"several rank folders and no strategy",
+			[]string{"-f", "plain.toml"},
+			2,
+			[]string{"the source has 4 rank folders, but neither source nor target has a strategy or mesh", "plain.toml:3:8", "^^^^^", "source.strategy", "--per-rank"},
+			false,
+		},
+		{
+			"max_file_size with rank folders",
+			[]string{"-f", "job.toml", "--set", "target.max_file_size=1 MB"},
+			2,
+			[]string{"`target.max_file_size` splits a full checkpoint", "--set target.max_file_size=1 MB"},
+			false,
+		},
+		{
+			"max_file_size of a format without an index",
+			[]string{"-f", "full.toml"},
+			2,
+			[]string{"mindspore checkpoints of several files have no index", "full.toml:6:", "max_file_size = \"1 MB\"", "write safetensors"},
+			false,
+		},
+		{
+			"--per-rank and a target strategy",
+			[]string{"-f", "job.toml", "--per-rank"},
+			2,
+			[]string{"`--per-rank` converts each rank's file for itself", "job.toml:10:12", "^^^^^"},
+			false,
+		},
 		{"an uneven split", []string{"-f", "mesh.toml"}, 2, []string{"embedding.word_embeddings.weight`", "128", "tp=3", "mesh.toml:7:8", "divides"}, false},
 		{"a parameter without a rule", []string{"-f", "rule.toml"}, 2, []string{"no `[[target.layout]]` matches `", "rule.toml:8:1"}, false},
 		{"a target rank that there is not", []string{"-f", "job.toml", "--set", "target.ranks=[4]"}, 2, []string{"`target.ranks` has rank 4, the target has 4 ranks", "--set target.ranks=[4]"}, false},
-		{"a target path that is a file", []string{"-f", "job.toml", "--set", "target.path=notes.txt"}, 2,
-			[]string{"the target's folder `notes.txt` is a file", "--set target.path=notes.txt"}, true},
+		{
+			"a target path that is a file",
+			[]string{"-f", "job.toml", "--set", "target.path=notes.txt"},
+			2,
+			[]string{"the target's folder `notes.txt` is a file", "--set target.path=notes.txt"},
+			true,
+		},
 		{"a target path below a file", []string{"-f", "job.toml", "--set", "target.path=notes.txt/out"}, 1, []string{"not a directory", "--> notes.txt/out"}, true},
-		{"a target file of another format", []string{"-f", "plain.toml", "--set", "source.path=" + file, "--set", "target.path=out.safetensors"}, 2,
-			[]string{"`target.path` ends in .safetensors, the target's format is mindspore", "set `target.format`"}, false},
-		{"a trailer for a format that has none", []string{"-f", "job.toml", "--set", "target.format=torch", "--set", "target.crc=true"}, 2,
-			[]string{"`target.crc` is MindSpore's trailer", "--set target.crc=true"}, false},
+		{
+			"a target file of another format",
+			[]string{"-f", "plain.toml", "--set", "source.path=" + file, "--set", "target.path=out.safetensors"},
+			2,
+			[]string{"`target.path` ends in .safetensors, the target's format is mindspore", "set `target.format`"},
+			false,
+		},
+		{
+			"a trailer for a format that has none",
+			[]string{"-f", "job.toml", "--set", "target.format=torch", "--set", "target.crc=true"},
+			2,
+			[]string{"`target.crc` is MindSpore's trailer", "--set target.crc=true"},
+			false,
+		},
 		{"the target is the source", []string{"-f", "job.toml", "--set", "target.path=src"}, 2, []string{"same place", "`src`", "--set target.path=src", "a folder of its own"}, true},
 		{"the target in the source", []string{"-f", "job.toml", "--set", "target.path=src/new/deep"}, 2, []string{"one lies in the other", "`src/new/deep`"}, true},
 		{"the source in the target", []string{"-f", "job.toml", "--set", "target.path=."}, 2, []string{"one lies in the other"}, true},
@@ -148,6 +248,39 @@ func TestSamePlaceThroughLinks(t *testing.T) {
 		}
 		check()
 	}
+}
+
+// Where the source is one file, the target may lie beside it, but neither in
+// its place nor around it.
+func TestTargetBesideASourceFile(t *testing.T) {
+	dir := tiny(t)
+	if err := os.Rename(rankFile(t, dir, "0"), filepath.Join(dir, "model.ckpt")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "one.toml", "version = 1\n[source]\npath = \"model.ckpt\"\n[target]\npath = \"out\"\nformat = \"safetensors\"\n")
+	want := inspected(t, dir, "model.ckpt")
+	for set, name := range map[string]string{
+		"target.path=out":                 "out/model.safetensors",
+		"target.path=deep/er/out":         "deep/er/out/model.safetensors",
+		"target.path=one.safetensors":     "one.safetensors",
+		"target.path=sub/one.safetensors": "sub/one.safetensors",
+	} {
+		must(t, dir, "-f", "one.toml", "--set", set)
+		sameTensors(t, set, inspected(t, dir, name), want)
+	}
+	must(t, dir, "-f", "one.toml", "--set", "target.path=ranks", "--set", "target.prefix=x")
+	sameTensors(t, "rank folders", inspected(t, dir, "ranks/rank_0/x0.safetensors"), want)
+
+	check := unchanged(t, dir)
+	program(t, dir, "-f", "one.toml", "--set", "target.path=.", "--set", "target.prefix=x").wants(t, 2, "same place")
+	program(t, dir, "-f", "one.toml", "--set", "target.path=model.ckpt", "--set", "target.format=mindspore").wants(t, 2, "same place", "`model.ckpt`")
+	program(t, dir, "-f", "one.toml", "--set", "target.path=model.ckpt", "--set", "target.format=mindspore", "--set", "run.on_exists=replace").wants(t, 2, "same place")
+	if err := os.Symlink("model.ckpt", filepath.Join(dir, "link.ckpt")); err == nil {
+		program(t, dir, "-f", "one.toml", "--set", "target.path=link.ckpt", "--set", "target.format=mindspore", "--set", "run.on_exists=replace").wants(t, 2, "same place")
+		os.Remove(filepath.Join(dir, "link.ckpt"))
+	}
+	check()
+	sameTensors(t, "the source", inspected(t, dir, "model.ckpt"), want)
 }
 
 // What a target with files in it means, by run.on_exists.

@@ -112,6 +112,45 @@ func TestCopiesThatDiffer(t *testing.T) {
 	}
 }
 
+// Of a tensor that several stages hold, MindSpore reads the lowest of the
+// stages that the target's stage needs anyway.
+func TestStageOfCopies(t *testing.T) {
+	fs := storage.NewMemory()
+	c := &memory.Checkpoint{Placement: memory.Placement{Stages: 2, Devices: 2, Outside: map[string][]int{"outside": {0, 1}}}}
+	c.Specs = map[string]map[int]memory.Spec{"a": {0: memory.Whole(2, 1)}, "b": {1: memory.Whole(2, 1)}}
+	for r := range 4 {
+		own := []string{"a", "b"}[r/2]
+		out := checkpoint.Output{Tensors: []checkpoint.Tensor{{Name: own, DType: dtype.U8, Shape: []int64{1}}, {Name: "outside", DType: dtype.U8, Shape: []int64{1}}}}
+		b, err := memory.File(safetensors.Format{}, out, [][]byte{{7}, {byte(r)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fs.Put(fmt.Sprintf("in/rank_%d/a.safetensors", r), b)
+	}
+	for replicas, want := range map[plan.Policy][]byte{plan.ByRank: {0, 1, 2, 3}, plan.First: {0, 0, 0, 0}} {
+		s, err := c.Strategy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := makePlan(fs, c, plan.Request{Strategy: s, Folder: true, Replicas: replicas})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := small(fs)
+		o.Target = string(replicas)
+		if _, err := Run(context.Background(), p, o); err != nil {
+			t.Fatal(err)
+		}
+		var got []byte
+		for r := range 4 {
+			got = append(got, payload(t, fs, safetensors.Format{}, fmt.Sprintf("%s/rank_%d/%d.safetensors", replicas, r, r), "outside")...)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s: the target ranks have the copies of ranks %v, want %v", replicas, got, want)
+		}
+	}
+}
+
 // dropping is fs with only one of the tensors in its files.
 func dropping(fs *storage.Memory, t *testing.T, keep string) *storage.Memory {
 	t.Helper()

@@ -50,8 +50,9 @@ func (odd) Index(_ context.Context, in checkpoint.Input) (*checkpoint.Index, err
 	return x, json.Unmarshal(bytes.TrimRight(b[8:8+n], " "), &x.Entries)
 }
 
-// Blueprint lays tensors out in random order of sizes, with literals between
-// their runs: a sum of the header at its end, and of each payload after it.
+// Blueprint lays tensors out in runs of random sizes, with literals between
+// their runs, and holds sums of itself: one of the whole file at its end, or
+// one of each run after it.
 func (odd) Blueprint(_ context.Context, out checkpoint.Output) (*checkpoint.Blueprint, error) {
 	r := rand.New(rand.NewPCG(uint64(len(out.Tensors)), 7))
 	head := 256
@@ -83,6 +84,10 @@ func (odd) Blueprint(_ context.Context, out checkpoint.Output) (*checkpoint.Blue
 		}
 		at += s.Size()
 	}
+	if len(entries)%2 == 1 { // what is summed does not overlap
+		body = append(body, checkpoint.Segment{Literal: []byte("sum:....")})
+		holes = []checkpoint.Hole{{At: at + 4, Over: storage.Range{Len: at}}}
+	}
 	text, err := oddHeader(entries, head)
 	return &checkpoint.Blueprint{Segments: append([]checkpoint.Segment{{Literal: text}}, body...), Holes: holes}, err
 }
@@ -93,7 +98,7 @@ func oddHeader(entries []checkpoint.Entry, size int) ([]byte, error) {
 		return nil, fmt.Errorf("a header of %d bytes, want at most %d: %w", len(text), size, err)
 	}
 	b := binary.LittleEndian.AppendUint32([]byte(oddHead), uint32(size))
-	return append(b, fmt.Sprintf("%-*s", size, text)...), nil
+	return append(append(b, text...), bytes.Repeat([]byte{' '}, size-len(text))...), nil
 }
 
 // oddFile makes a source file that holds each tensor in some odd way.

@@ -50,7 +50,7 @@ func (t *target) open(ctx context.Context) error {
 		if err != nil {
 			return diag.Errorf(diag.Failed, "cannot compare source and target").InFile(t.o.Target).Wrap(err)
 		}
-		if same && t.clash() {
+		if same && t.clash(ctx) {
 			return diag.Errorf(diag.Usage, "source and target are the same place, or one lies in the other: `%s` and `%s`", t.o.Root, t.o.Target).
 				WithHint("give `target.path` a folder of its own, so that the source stays as it is")
 		}
@@ -133,11 +133,15 @@ func cannotMake(dir string, err error) error {
 	return d
 }
 
-// sourceFolders is the places that are read.
+// sourceFolders is the places that are read. Where the source is one file, its
+// folder is not one of them: the target may lie there, too.
 func (t *target) sourceFolders() []string {
 	var out []string
 	for _, r := range t.Source.Ranks {
 		for _, f := range r.Files {
+			if path.Clean(f.Path) == path.Clean(t.o.Root) {
+				continue
+			}
 			if d := path.Dir(f.Path); !slices.Contains(out, d) && len(out) < 64 {
 				out = append(out, d)
 			}
@@ -148,13 +152,13 @@ func (t *target) sourceFolders() []string {
 
 // clash reports whether the overlap of source and target matters: a single
 // file may lie beside its source, as long as it is another file.
-func (t *target) clash() bool {
+func (t *target) clash(ctx context.Context) bool {
 	if t.Folder || len(t.files) > 1 {
 		return true
 	}
 	for _, r := range t.Source.Ranks {
 		for _, f := range r.Files {
-			if path.Clean(f.Path) == path.Clean(t.path(t.files[0].names[0])) {
+			if same, err := t.o.FS.Same(ctx, f.Path, t.path(t.files[0].names[0])); same || err != nil {
 				return true
 			}
 		}

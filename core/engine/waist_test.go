@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-e934e81e/convert/core/box"
 	"github.com/seed-e934e81e/convert/core/checkpoint"
 	"github.com/seed-e934e81e/convert/core/checkpoint/memory"
 	"github.com/seed-e934e81e/convert/core/dtype"
 	"github.com/seed-e934e81e/convert/core/plan"
 	"github.com/seed-e934e81e/convert/core/storage"
+	"github.com/seed-e934e81e/convert/formats/mindspore"
 )
 
 // putOdd puts an odd file whose tensors' bytes follow its header; their
@@ -155,5 +157,84 @@ func TestDamagedPackedTensor(t *testing.T) {
 		if names := fs.Names(); len(names) != 1 {
 			t.Errorf("%s: files are left: %v", name, names)
 		}
+	}
+}
+
+// Elements that lie far apart are read without all that is between them, and
+// in little memory.
+func TestElementsFarApart(t *testing.T) {
+	for _, c := range []struct {
+		shape, strides []int64
+	}{
+		{[]int64{37, 4099}, []int64{1, 8 * 37}},      // a column here and there
+		{[]int64{4099, 37}, []int64{1, 5003}},        // transposed
+		{[]int64{5, 301, 71}, []int64{3, 11_000, 5}}, // blocks
+		{[]int64{3}, []int64{1_500_000}},             // three places
+	} {
+		last := int64(7)
+		for i, s := range c.strides {
+			last += (c.shape[i] - 1) * s
+		}
+		body := make([]byte, 2*(last+1))
+		for i := range body {
+			body[i] = byte(i ^ i>>8 ^ i>>16)
+		}
+		var want []byte
+		index := make([]int64, len(c.shape))
+		for range box.Whole(c.shape).Elements() {
+			at := int64(7)
+			for i, x := range index {
+				at += x * c.strides[i]
+			}
+			want = append(want, body[2*at], body[2*at+1])
+			for i := len(index) - 1; i >= 0; i-- {
+				if index[i]++; index[i] < c.shape[i] {
+					break
+				}
+				index[i] = 0
+			}
+		}
+		fs := storage.NewMemory()
+		e := checkpoint.Entry{Name: "x", DType: dtype.I16, Shape: c.shape}
+		e.Data = checkpoint.Data{Extents: []checkpoint.Extent{{Len: int64(len(body))}}, Strides: c.strides, Offset: 7}
+		putOdd(t, fs, "in/a.odd", body, e)
+		p, err := makePlan(fs, &memory.Checkpoint{}, plan.Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := watch(fs)
+		res, err := Run(context.Background(), p, small(w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := payload(t, fs, p.Format, "out/model.safetensors", "x"); !bytes.Equal(got, want) {
+			t.Errorf("shape %v with strides %v: the bytes written are not those expected", c.shape, c.strides)
+		}
+		if limit := MinMemory(1) - reserve; res.Peak > limit {
+			t.Errorf("shape %v with strides %v: buffers take %d bytes, at most %d are allowed", c.shape, c.strides, res.Peak, limit)
+		}
+		if most := 2 * int64(len(body)); w.reads > most {
+			t.Errorf("shape %v with strides %v: %d bytes are read of a storage of %d", c.shape, c.strides, w.reads, len(body))
+		}
+	}
+}
+
+// Large transfers have buffers whose addresses agree with the file's offsets,
+// so that they may go past the page cache.
+func TestTransfersAreAligned(t *testing.T) {
+	fs := storage.NewMemory()
+	c, to := single("w", dtype.F32, 3, 3*5, 77_777)
+	s, err := to.Strategy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := watch(fs)
+	o := small(w)
+	o.Verify = VerifyNone
+	if _, err := convert(t, fs, c, plan.Request{Strategy: s, Folder: true, Format: mindspore.Format{}}, o); err != nil {
+		t.Fatal(err)
+	}
+	if w.large == 0 || w.aligned < w.large {
+		t.Errorf("of %d large transfers %d are aligned", w.large, w.aligned)
 	}
 }

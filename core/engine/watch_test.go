@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"unsafe"
 
 	"github.com/seed-e934e81e/convert/core/storage"
 )
@@ -14,11 +15,24 @@ import (
 type watched struct {
 	storage.FS
 
-	mu     sync.Mutex
-	open   map[*watchedFile]bool
-	busy   map[*watchedWriter]bool
-	reads  int64 // bytes, of files that are not being written
+	mu             sync.Mutex
+	open           map[*watchedFile]bool
+	busy           map[*watchedWriter]bool
+	reads          int64 // bytes, of files that are not being written
+	large, aligned int   // transfers of at least 64 KiB
+
 	broken []string
+}
+
+// transfer counts a large transfer of p at an offset.
+func (w *watched) transfer(p []byte, off int64) {
+	if len(p) < 64<<10 {
+		return
+	}
+	w.large++
+	if uintptr(unsafe.Pointer(unsafe.SliceData(p)))%storage.Block == uintptr(off%storage.Block) {
+		w.aligned++
+	}
 }
 
 func watch(fs storage.FS) *watched {
@@ -117,6 +131,7 @@ func (w *watched) Create(ctx context.Context, name string, size int64, o storage
 
 func (f *watchedWriter) WriteAt(p []byte, off int64) (int, error) {
 	f.w.mu.Lock()
+	f.w.transfer(p, off)
 	for i := range p {
 		if at := off + int64(i); at >= int64(len(f.written)) || f.written[at] {
 			f.w.broken = append(f.w.broken, fmt.Sprintf("%s: byte %d is written twice or lies outside", f.name, at))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-e934e81e/convert/core/checkpoint"
 	"github.com/seed-e934e81e/convert/core/checkpoint/memory"
 	"github.com/seed-e934e81e/convert/core/diag"
 	"github.com/seed-e934e81e/convert/core/dtype"
@@ -344,5 +345,26 @@ func TestCancelled(t *testing.T) {
 	_, _, q := pair(t, 1)
 	if _, err := plan.Make(ctx, q); err == nil || !strings.Contains(err.Error(), "canceled") {
 		t.Errorf("an interrupted plan gives %v", err)
+	}
+}
+
+// What the target's format cannot hold is listed, once.
+func TestWhatTheFormatDrops(t *testing.T) {
+	fs := storage.NewMemory()
+	for r := range 2 {
+		out := checkpoint.Output{Tensors: []checkpoint.Tensor{{Name: "w", DType: dtype.F32, Shape: []int64{2}}}, Metadata: []checkpoint.KV{{Key: "note", Value: "x"}}}
+		b, err := memory.File(safetensors.Format{}, out, [][]byte{make([]byte, 8)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fs.Put(fmt.Sprintf("in/rank_%d/a.safetensors", r), b)
+	}
+	to := one(2, map[string]int{"w": 1})
+	p, err := plan.Make(context.Background(), plan.Request{Source: open(t, fs, "in", to), Format: mindspore.Format{}, Strategy: strategyOf(t, to), Folder: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(p.Dropped) - len(slices.Compact(dropped(p))); n != 0 || !slices.Contains(dropped(p), "metadata note") {
+		t.Errorf("dropped are %v, want the metadata `note` once", dropped(p))
 	}
 }

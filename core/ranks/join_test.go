@@ -37,8 +37,12 @@ func TestJoin(t *testing.T) {
 	}
 	// The highest rank's file comes first, as MindSpore reads them.
 	want := []view{
-		{"b", []int64{3}, []int{0, 1}, true}, {"tied", []int64{5}, []int{1}, true}, {"z", []int64{1}, []int{1}, false},
-		{"w", []int64{4, 6}, []int{0}, true}, {"v", []int64{8}, []int{0}, true}, {"step", []int64{}, []int{0}, false},
+		{"b", []int64{3}, []int{0, 1}, true},
+		{"tied", []int64{5}, []int{1}, true},
+		{"z", []int64{1}, []int{1}, false},
+		{"w", []int64{4, 6}, []int{0}, true},
+		{"v", []int64{8}, []int{0}, true},
+		{"step", []int64{}, []int{0}, false},
 	}
 	for i, w := range want {
 		if i >= len(c.Tensors) {

@@ -64,7 +64,10 @@ func TestSeveralFiles(t *testing.T) {
 		if !slices.Equal(names, c.want) {
 			t.Errorf("%s: the tensors are %v, want %v", c.name, names, c.want)
 		}
-		for _, x := range got.Ranks[0].Header.Index.Entries {
+		for i, x := range got.Ranks[0].Header.Index.Entries {
+			if x.Seq != i {
+				t.Errorf("%s: %s comes as number %d, want %d", c.name, x.Name, x.Seq, i)
+			}
 			for _, y := range x.Data.Extents {
 				if want := map[string]int{"a": 0, "b": 0, "c": 1}[x.Name]; y.File != want {
 					t.Errorf("%s: %s is in file %d, want %d", c.name, x.Name, y.File, want)
