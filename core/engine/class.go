@@ -31,6 +31,7 @@ type class struct {
 
 // classes finds the files with equal contents.
 func (r *run) classes(ctx context.Context) error {
+	r.byGroup = make([][]*class, len(r.Groups))
 	for gi := range r.Groups {
 		g := &r.Groups[gi]
 		at := map[string]*class{}
@@ -47,6 +48,7 @@ func (r *run) classes(ctx context.Context) error {
 				c.scopes = scopes(l.Holes)
 				at[key] = c
 				r.files = append(r.files, c)
+				r.byGroup[gi] = append(r.byGroup[gi], c)
 			}
 			c.ranks = append(c.ranks, rank)
 			c.names = append(c.names, r.FileName(g, rank))

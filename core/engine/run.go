@@ -23,6 +23,7 @@ type run struct {
 	pool    *tensor.Pool
 	sources *sources
 	files   []*class
+	byGroup [][]*class
 	usual   int64 // bytes that a worker keeps
 	target  *target
 
@@ -173,7 +174,7 @@ func (r *run) copyAll(ctx context.Context) error {
 // feed makes the units of one tensor after another and hands out their bands.
 func (r *run) feed(ctx context.Context, order []planned, jobs chan<- job, fail func(error)) {
 	for _, p := range order {
-		units := r.units(p.tensor, p.uses)
+		units := r.units(p.tensor, r.uses(p))
 		if len(units) > 1 && slices.ContainsFunc(units, func(u *unit) bool { return !u.full }) {
 			r.mix(p.tensor)
 		}
@@ -201,9 +202,24 @@ func (r *run) feed(ctx context.Context, order []planned, jobs chan<- job, fail f
 // planned is a tensor and the files that hold it.
 type planned struct {
 	tensor int
-	uses   []use
+	items  []groupItem
 	at     int64 // where its bytes begin in its source file
 	file   int   // rank that holds them
+}
+
+// groupItem is a tensor in the files of a group of the plan.
+type groupItem struct{ group, item int }
+
+// uses lists the classes of files that hold a tensor. It is made when it is
+// needed: of all tensors together it would be as long as all headers.
+func (r *run) uses(p planned) []use {
+	var out []use
+	for _, x := range p.items {
+		for _, c := range r.byGroup[x.group] {
+			out = append(out, use{class: c, item: x.item})
+		}
+	}
+	return out
 }
 
 // schedule orders the tensors: by their place in the source, so that reads run
@@ -215,12 +231,12 @@ func (r *run) schedule() []planned {
 		by[i].tensor = i
 	}
 	var order []int
-	for _, c := range r.files {
-		for i, it := range r.Groups[c.group].Items {
-			if by[it.Tensor].uses == nil {
+	for gi := range r.Groups {
+		for i, it := range r.Groups[gi].Items {
+			if by[it.Tensor].items == nil {
 				order = append(order, it.Tensor)
 			}
-			by[it.Tensor].uses = append(by[it.Tensor].uses, use{class: c, item: i})
+			by[it.Tensor].items = append(by[it.Tensor].items, groupItem{gi, i})
 		}
 	}
 	out := make([]planned, 0, len(order))
@@ -271,7 +287,7 @@ func (r *run) orderSums(order []planned) {
 	next := make(map[*class]int64, len(r.files))
 	out := make(map[*class]bool, len(r.files))
 	for _, p := range order {
-		for _, u := range p.uses {
+		for _, u := range r.uses(p) {
 			for _, run := range u.class.laid.Payload[u.item] {
 				if run.At-int64(len(run.Lead)) != next[u.class] {
 					out[u.class] = true

@@ -191,11 +191,11 @@ func TestNames(t *testing.T) {
 		_, err := makePlan(t, src, nil, func(q *plan.Request) { q.Mapping = mapped(t, c.rules...) })
 		wantError(t, c.name, err, diag.Usage, c.words...)
 	}
-	p, err := makePlan(t, source(), nil, func(q *plan.Request) {
+	_, err := makePlan(t, source(), nil, func(q *plan.Request) {
 		q.Mapping = mapped(t, mapping.Rule{Match: "a", To: "b"}, mapping.Rule{Match: "b", To: "a"}, mapping.Rule{Match: "step.", Drop: true})
 	})
 	wantError(t, "rules are applied one after the other", err, diag.Usage, "`a`")
-	p, err = makePlan(t, source(), nil, func(q *plan.Request) { q.Mapping = mapped(t, mapping.Rule{Match: "step.", Drop: true}) })
+	p, err := makePlan(t, source(), nil, func(q *plan.Request) { q.Mapping = mapped(t, mapping.Rule{Match: "step.", Drop: true}) })
 	if err != nil {
 		t.Fatal(err)
 	}
