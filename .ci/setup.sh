@@ -2,6 +2,8 @@
 # Installs what some tests compare with, where that is possible: PyTorch of
 # Debian. Tests that need it say so and are skipped where it is missing.
 set -uo pipefail
+cd "$(dirname "$0")/.."
+[ -d ../shared ] || echo "../shared is not here: the tests that read it are skipped" >&2
 have_torch() { /usr/bin/python3 -c 'import torch' >/dev/null 2>&1; }
 if have_torch || [ -n "${CONVERT_NO_SETUP:-}" ]; then exit 0; fi
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,6 +100,33 @@ func TestRunsThatAreInterrupted(t *testing.T) {
 	t.Run("another run", func(t *testing.T) { twoRuns(t, dir) })
 	t.Run("progress", func(t *testing.T) { progress(t, dir) })
 	t.Run("the old files stay whole", func(t *testing.T) { replaceKilled(t, dir) })
+}
+
+// A run that waits for its job ends at the first signal, too.
+func TestInterruptedBeforeTheJob(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no signals here")
+	}
+	c := prepared(t.TempDir(), "run", "-f", "-")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(in, strings.Repeat("# a job that does not end\n", 1<<13)); err != nil { // more than a pipe holds: the program reads
+		t.Fatal(err)
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if got := ended(t, c); got != 75 || !strings.HasPrefix(errs.String(), "error: interrupted\n") {
+		t.Errorf("exits with %d and says %q, want 75", got, errs.String())
+	}
 }
 
 // killed: what a run that was killed has left goes with the next, and nothing

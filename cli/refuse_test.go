@@ -174,6 +174,10 @@ shard = ["tp", "none"]
 		},
 		{"an uneven split", []string{"-f", "mesh.toml"}, 2, []string{"embedding.word_embeddings.weight`", "128", "tp=3", "mesh.toml:7:8", "divides"}, false},
 		{"a parameter without a rule", []string{"-f", "rule.toml"}, 2, []string{"no `[[target.layout]]` matches `", "rule.toml:8:1"}, false},
+		{"a store that is not local", []string{"-f", "job.toml", "--set", "target.path=s3://bucket/out"}, 2,
+			[]string{"`target.path` = `s3://bucket/out`: only local files are read and written", "--set target.path=s3://bucket/out", "mount the store"}, false},
+		{"a home folder", []string{"-f", "job.toml", "--set", "source.path=~/src", "--set", "target.path=~/out"}, 2,
+			[]string{"`source.path` = `~/src`: `~` is not expanded", "`target.path` = `~/out`", "write `${HOME}/out`"}, false},
 		{"a target rank that there is not", []string{"-f", "job.toml", "--set", "target.ranks=[4]"}, 2, []string{"`target.ranks` has rank 4, the target has 4 ranks", "--set target.ranks=[4]"}, false},
 		{
 			"a target path that is a file",

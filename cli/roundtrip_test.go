@@ -1,7 +1,9 @@
 package cli_test
 
 import (
+	"encoding/binary"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -116,6 +118,83 @@ func sameRanks(t *testing.T, got, want *inspection) {
 	for k, v := range w {
 		if g[k] != v {
 			t.Errorf("%s is %s, want %s", k, g[k], v)
+		}
+	}
+}
+
+// A full checkpoint is split into files with an index, in either format that
+// has one, read again by its folder, and made whole.
+func TestSplitFilesRoundTrip(t *testing.T) {
+	dir := tiny(t)
+	write(t, dir, "full.toml", "version = 1\n[source]\npath = \"src\"\nstrategy = \"src_strategy.ckpt\"\n[target]\npath = \"full\"\n")
+	must(t, dir, "-f", "full.toml")
+	want := inspected(t, dir, "full")
+	from := "full"
+	for _, format := range []string{"safetensors", "torch"} {
+		job := fmt.Sprintf("version = 1\n[source]\npath = %q\n[target]\npath = %q\nformat = %q\nmax_file_size = \"40 KiB\"\n", from, format, format)
+		must(t, dir, "-f", write(t, dir, format+".toml", job))
+		files := names(t, filepath.Join(dir, format))
+		if len(files) < 5 || !slices.ContainsFunc(files, func(n string) bool { return strings.HasSuffix(n, ".index.json") }) {
+			t.Errorf("%s: the target holds %v, want several files and their index", format, files)
+		}
+		sameTensors(t, format, inspected(t, dir, format), want)
+		from = format
+	}
+	write(t, dir, "whole.toml", "version = 1\n[source]\npath = \"torch\"\n[target]\npath = \"whole.ckpt\"\nformat = \"mindspore\"\n")
+	must(t, dir, "-f", "whole.toml")
+	sameTensors(t, "whole", inspected(t, dir, "whole.ckpt"), want)
+
+	// An index that names a file which is not there, or a tensor which is
+	// elsewhere.
+	missing := filepath.Join(dir, "safetensors", "model-00002-of-")
+	m, err := filepath.Glob(missing + "*")
+	if err != nil || len(m) != 1 {
+		t.Fatalf("%v %v", m, err)
+	}
+	copyTree(t, filepath.Join(dir, "safetensors"), filepath.Join(dir, "cut"))
+	second := filepath.Join(dir, "cut", filepath.Base(m[0]))
+	cut(t, second, 100)
+	program(t, dir, "inspect", "cut").wants(t, 5, "--> "+filepath.Base(second))
+	if err := os.Remove(second); err != nil {
+		t.Fatal(err)
+	}
+	program(t, dir, "inspect", "cut").wants(t, 5, filepath.Base(second), "the index names", "copy")
+}
+
+// What stands in a file cannot steer the terminal that shows it.
+func TestNamesCannotSteerTheTerminal(t *testing.T) {
+	dir := t.TempDir()
+	name := `\u001b[31m\u202e`
+	header := fmt.Sprintf(`{"__metadata__":{"format":"pt"},"%s.a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"%s.b":{"dtype":"C64","shape":[1],"data_offsets":[4,12]},"../../x":{"dtype":"U8","shape":[2],"data_offsets":[12,14]}}`, name, name)
+	header += strings.Repeat(" ", -len(header)&7)
+	write(t, dir, "m.safetensors", string(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header+strings.Repeat("\x01", 14)...)))
+	write(t, dir, "job.toml", "version = 1\n[source]\npath = \"m.safetensors\"\n[target]\npath = \"out\"\nformat = \"torch\"\n[[map]]\nmatch = '.*\\.b'\nto = 'x\u202ey'\n")
+	for _, args := range [][]string{
+		{"inspect", "m.safetensors"},
+		{"inspect", "m.safetensors", "--json"},
+		{"inspect", "m.safetensors", "--strict"},
+		{"plan", "-f", "job.toml", "--all"},
+		{"plan", "-f", "job.toml", "--json"},
+		{"-f", "job.toml", "-v", "--color=never"},
+		{"-f", "job.toml", "--set", "target.dtype=bf16", "--set", "target.path=\x1b[2Jout"},
+		{"-f", "job.toml", "--set", "source.path=\x1b[2J"},
+		{"plan", "-f", "job.toml", "--set", "target.strategy=m.safetensors"},
+	} {
+		c := program(t, dir, args...)
+		for what, text := range map[string]string{"standard output": c.out, "standard error": c.errors} {
+			steering := "\x1b\u202e"
+			if slices.Contains(args, "--json") {
+				steering = "\x1b" // JSON escapes controls, and is for programs
+			}
+			if strings.ContainsAny(text, steering) {
+				t.Errorf("%q: %s has a control character: %q", args, what, text)
+			}
+		}
+	}
+	// A name is never a path.
+	for _, n := range names(t, filepath.Dir(dir)) {
+		if strings.HasSuffix(n, "/x") || n == "x" {
+			t.Errorf("%s was written", n)
 		}
 	}
 }

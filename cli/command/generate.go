@@ -46,7 +46,7 @@ digest of every tensor, which the job's manifest must repeat.`,
 	fs.IntVar(&o.Opt, "optimizer-shard", -1, "slices of the source's optimizer shard: 0 none, -1 all")
 	fs.IntVar(&o.ToOpt, "to-optimizer-shard", -1, "slices of the target's optimizer shard")
 	fs.Uint64Var(&o.Seed, "seed", 1, "the same seed gives the same bytes")
-	fs.StringVar(&size, "size", "", "about how many bytes the model has; sets --layers")
+	fs.StringVar(&size, "size", "", "about how many `BYTES` the model has, such as \"1 GiB\"; sets --layers")
 	fs.IntVar(&o.Model.Layers, "layers", 4, "layers of the model")
 	fs.IntVar(&o.Model.Hidden, "hidden", 1024, "width of the model")
 	fs.IntVar(&o.Model.FFN, "ffn", 2816, "width of its feed-forward layers")

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -27,7 +28,7 @@ type jobFlags struct {
 func (f *jobFlags) add(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVarP(&f.file, "file", "f", "", "the `job.toml`, or - for standard input")
-	fs.StringArrayVar(&f.set, "set", nil, "`key=value` over what the job says, such as target.path=out (repeatable)")
+	fs.StringArrayVar(&f.set, "set", nil, "over what the job says, a `key=value` such as target.path=out (repeatable)")
 	fs.BoolVar(&f.strict, "strict", false, "oddities in source files are errors")
 	fs.BoolVar(&f.perRank, "per-rank", false, "convert each rank's file for itself, without resharding")
 	_ = c.MarkFlagFilename("file", "toml") // only fails for a flag that does not exist
@@ -42,7 +43,7 @@ func (a *app) load(c *cobra.Command, f *jobFlags) (*job.Job, error) {
 	if f.file == "" {
 		return nil, diag.Errorf(diag.Usage, "no job is given").WithHint("`convert %s -f job.toml`", c.Name())
 	}
-	name, dir, text, err := a.readJob(f.file)
+	name, dir, text, err := a.awaitJob(c.Context(), f.file)
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +57,25 @@ func (a *app) load(c *cobra.Command, f *jobFlags) (*job.Job, error) {
 	}
 	a.tell(list)
 	return j, nil
+}
+
+// awaitJob reads the job. A terminal or a pipe may never give one: a signal ends
+// the waiting, and the program with it.
+func (a *app) awaitJob(ctx context.Context, path string) (name, dir string, text []byte, err error) {
+	done := make(chan struct{})
+	var n, d string
+	var b []byte
+	var failed error
+	go func() {
+		defer close(done)
+		n, d, b, failed = a.readJob(path)
+	}()
+	select {
+	case <-done:
+		return n, d, b, failed
+	case <-ctx.Done():
+		return "", "", nil, ctx.Err()
+	}
 }
 
 func (a *app) readJob(path string) (name, dir string, text []byte, err error) {

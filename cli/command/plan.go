@@ -26,7 +26,7 @@ every machine for the same job and the same source files.`,
 	}
 	f.add(c)
 	c.Flags().BoolVar(&all, "all", false, "show lists whole")
-	c.Flags().Var(&word{&by, []string{string(view.ByTensor), string(view.ByRank), string(view.ByFile)}}, "by", "break down by tensor, rank or file")
+	c.Flags().Var(&word{&by, []string{string(view.ByTensor), string(view.ByRank), string(view.ByFile)}, "WHAT"}, "by", "break down by tensor, rank or file")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		j, err := a.load(c, &f)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,8 +38,8 @@ func (a *app) build() {
 	r.PersistentFlags().BoolVar(&a.json, "json", false, "write the result as JSON")
 	r.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "show errors only")
 	r.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "show more")
-	r.PersistentFlags().Var(&word{(*string)(&a.color), []string{"auto", "always", "never"}}, "color", "colours: auto, always or never")
-	r.PersistentFlags().Var(&word{(*string)(&a.progress), []string{"auto", "tty", "plain", "json", "none"}}, "progress", "progress: auto, tty, plain, json or none")
+	r.PersistentFlags().Var(&word{(*string)(&a.color), []string{"auto", "always", "never"}, "WHEN"}, "color", "colours: auto, always or never")
+	r.PersistentFlags().Var(&word{(*string)(&a.progress), []string{"auto", "tty", "plain", "json", "none"}, "HOW"}, "progress", "progress: auto, tty, plain, json or none")
 
 	a.commands = []*cobra.Command{
 		a.runCommand("run"),
@@ -82,6 +83,14 @@ func (a *app) rootArgs(c *cobra.Command, args []string) error {
 // flagError gives the flag parser's errors the form of all others.
 func flagError(c *cobra.Command, err error) error {
 	hint := fmt.Sprintf("`%s --help` lists the flags", c.CommandPath())
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		why := value.Unwrap()
+		if number := (*strconv.NumError)(nil); errors.As(why, &number) {
+			why = number.Err
+		}
+		return diag.Errorf(diag.Usage, "`--%s` cannot be `%s`", value.GetFlag().Name, value.GetValue()).Wrap(why).WithHint("%s", hint)
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return diag.Errorf(diag.Usage, "%v", err).WithHint("%s", hint)
@@ -102,6 +111,7 @@ func flagError(c *cobra.Command, err error) error {
 type word struct {
 	dst   *string
 	words []string
+	kind  string // what the help calls the value
 }
 
 func (w *word) String() string {
@@ -121,7 +131,7 @@ func (w *word) Set(s string) error {
 	return fmt.Errorf("it can be %s", strings.Join(w.words, ", "))
 }
 
-func (w *word) Type() string { return "WHEN" }
+func (w *word) Type() string { return w.kind }
 
 // helpOf writes the help of a command.
 func (a *app) helpOf(out io.Writer, c *cobra.Command) error {

@@ -111,7 +111,7 @@ type WarningDocument struct {
 func Warnings(l diag.List) []WarningDocument {
 	out := make([]WarningDocument, 0, len(l))
 	for _, d := range l {
-		out = append(out, WarningDocument{d.Severity.String(), d.Summary, d.Hint, checkpoint.JSONName(d.Subject.Tensor), d.Subject.File})
+		out = append(out, WarningDocument{d.Severity.String(), d.Summary, d.Hint, checkpoint.JSONName(d.Subject.Tensor), checkpoint.JSONName(d.Subject.File)})
 	}
 	return out
 }
@@ -119,6 +119,15 @@ func Warnings(l diag.List) []WarningDocument {
 // maxPairs is the number of (target file, tensor) pairs up to which a document
 // lists what each file reads; larger plans do so on request.
 const maxPairs = 1 << 20
+
+// jsonNames are names as JSON documents hold them; never nil.
+func jsonNames(names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = checkpoint.JSONName(n)
+	}
+	return out
+}
 
 // NewPlanDocument describes a plan. all lists the reads of every file of a
 // large plan too.
@@ -128,7 +137,7 @@ func NewPlanDocument(p *plan.Plan, peak int64, w diag.List, all bool) *PlanDocum
 		Source:  PlanSide{Format: p.Source.Format, Ranks: p.Source.Stages * p.Source.Devices, Stages: p.Source.Stages, Devices: p.Source.Devices, Files: p.Totals.SourceFiles, Bytes: p.Totals.SourceBytes},
 		Target:  PlanSide{Format: p.Format.Describe().Name, Ranks: p.Stages * p.Devices, Stages: p.Stages, Devices: p.Devices, Files: p.Totals.TargetFiles, Bytes: p.Totals.WriteBytes},
 		Totals:  PlanTotals{p.Totals.Tensors, p.Totals.Payload, p.Totals.ReadBytes, p.Totals.CompareBytes, p.Totals.Uncompared, p.Totals.WriteBytes, p.Totals.CastTensors},
-		Classes: Classes(p), Tensors: []PlanTensor{}, Files: []PlanFile{}, Dropped: []PlanDropped{}, Missing: append([]string{}, p.Absent...), Warnings: Warnings(w),
+		Classes: Classes(p), Tensors: []PlanTensor{}, Files: []PlanFile{}, Dropped: []PlanDropped{}, Missing: jsonNames(p.Absent), Warnings: Warnings(w),
 	}
 	first := map[int]int{}
 	pairs := 0

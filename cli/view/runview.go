@@ -5,6 +5,7 @@ import (
 	"io"
 	"path"
 
+	"github.com/seed-e934e81e/convert/core/checkpoint"
 	"github.com/seed-e934e81e/convert/core/engine"
 	"github.com/seed-e934e81e/convert/core/plan"
 )
@@ -37,10 +38,10 @@ func NewRunDocument(p *plan.Plan, o engine.Options, r *engine.Result) *RunDocume
 	d := &RunDocument{
 		Schema: RunSchema, Plan: p.Digest, Manifest: path.Join(o.Target, o.Manifest), Files: p.Totals.TargetFiles, Linked: r.Linked,
 		Tensors: p.Totals.Tensors, Written: r.Written, Read: r.Read, Compared: r.Compared, Overflow: r.Overflow,
-		Dropped: []PlanDropped{}, Missing: append([]string{}, p.Absent...), Verified: string(o.Verify), Seconds: r.Elapsed.Seconds(), Buffers: r.Peak,
+		Dropped: []PlanDropped{}, Missing: jsonNames(p.Absent), Verified: string(o.Verify), Seconds: r.Elapsed.Seconds(), Buffers: r.Peak,
 	}
 	for _, x := range p.Dropped {
-		d.Dropped = append(d.Dropped, PlanDropped{x.Name, x.Kind, x.Reason})
+		d.Dropped = append(d.Dropped, PlanDropped{checkpoint.JSONName(x.Name), x.Kind, x.Reason})
 	}
 	return d
 }
@@ -63,7 +64,11 @@ func RunText(w io.Writer, s Style, p *plan.Plan, o engine.Options, r *engine.Res
 	fmt.Fprintf(w, "converted %s, %s, into %s in %s%s\n", Plural(int64(t.Tensors), "tensor", "tensors"), Bytes(t.WriteBytes), Plural(int64(t.TargetFiles), "file", "files"), Duration(r.Elapsed), rate)
 	fmt.Fprintf(w, "verified  %s\n", how[o.Verify])
 	if r.Compared > 0 || t.Uncompared > 0 {
-		fmt.Fprintf(w, "copies    %s compared and equal, %s not compared\n", Bytes(r.Compared), Bytes(t.Uncompared))
+		equal := " and equal"
+		if p.Replicas == plan.First {
+			equal = "" // those that were not are among the warnings
+		}
+		fmt.Fprintf(w, "copies    %s compared%s, %s not compared\n", Bytes(r.Compared), equal, Bytes(t.Uncompared))
 	}
 	if n := len(p.Dropped); n > 0 {
 		fmt.Fprintf(w, "dropped   %s, listed with the reason in the manifest\n", Plural(int64(n), "item", "items"))
@@ -71,6 +76,6 @@ func RunText(w io.Writer, s Style, p *plan.Plan, o engine.Options, r *engine.Res
 	if n := len(p.Absent); n > 0 {
 		fmt.Fprintf(w, "missing   %s of the target without a source\n", Plural(int64(n), "parameter", "parameters"))
 	}
-	_, err := fmt.Fprintf(w, "manifest  %s\n", path.Join(o.Target, o.Manifest))
+	_, err := fmt.Fprintf(w, "manifest  %s\n", Clean(path.Join(o.Target, o.Manifest)))
 	return err
 }

@@ -1,11 +1,15 @@
 package checkpoint
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
+	"sort"
 
 	"github.com/seed-e934e81e/convert/core/diag"
+	"github.com/seed-e934e81e/convert/core/storage"
 )
 
 // Validate checks an index against the sizes of its files: every extent lies
@@ -100,17 +104,25 @@ func (d *Data) lastElement(shape []int64) (int64, bool) {
 
 // Validate checks a blueprint against what it was to lay out: every payload
 // byte of every tensor stands in it exactly once, holes lie in literal bytes
-// outside of what they sum.
+// outside of what they sum, and what they sum is the same or apart.
 func (b *Blueprint) Validate(out Output) error {
 	next := make([]int64, len(out.Tensors))
 	var at int64
-	size := b.Size()
+	var text []storage.Range // the literal bytes
 	for _, s := range b.Segments {
 		if s.Len < 0 || s.Len > 0 && (s.Tensor < 0 || s.Tensor >= len(out.Tensors) || s.Off != next[s.Tensor]) {
 			return fmt.Errorf("payload at byte %d is out of order", at)
 		}
-		if s.Len > 0 {
+		if s.Size() > math.MaxInt64-at {
+			return fmt.Errorf("the file would have more bytes than can be counted")
+		}
+		switch n := len(text) - 1; {
+		case s.Len > 0:
 			next[s.Tensor] += s.Len
+		case n >= 0 && text[n].Off+text[n].Len == at:
+			text[n].Len += s.Size()
+		default:
+			text = append(text, storage.Range{Off: at, Len: s.Size()})
 		}
 		at += s.Size()
 	}
@@ -119,13 +131,32 @@ func (b *Blueprint) Validate(out Output) error {
 			return fmt.Errorf("tensor `%s`: %d bytes are laid out, it has %d", t.Name, next[i], want)
 		}
 	}
-	for _, h := range b.Holes {
-		end := h.At + h.Encoding.Width()
-		if h.At < 0 || end > size || h.Over.Off < 0 || h.Over.Len < 0 || h.Over.Off+h.Over.Len > size {
+	return b.holes(text, at)
+}
+
+// holes checks the sums of a file of size bytes with these literal bytes.
+func (b *Blueprint) holes(text []storage.Range, size int64) error {
+	list := slices.Clone(b.Holes)
+	slices.SortFunc(list, func(x, y Hole) int { return cmp.Compare(x.At, y.At) })
+	for i, h := range list {
+		width := h.Encoding.Width()
+		switch k := sort.Search(len(text), func(k int) bool { return text[k].Off+text[k].Len > h.At }); {
+		case h.At < 0 || h.At > size-width || h.Over.Off < 0 || h.Over.Len < 0 || h.Over.Off > size-h.Over.Len:
 			return fmt.Errorf("sum at byte %d lies outside the file", h.At)
-		}
-		if h.At < h.Over.Off+h.Over.Len && end > h.Over.Off {
+		case h.At < h.Over.Off+h.Over.Len && h.At+width > h.Over.Off:
 			return fmt.Errorf("sum at byte %d would sum itself", h.At)
+		case k == len(text) || h.At < text[k].Off || h.At+width > text[k].Off+text[k].Len:
+			return fmt.Errorf("sum at byte %d does not lie in literal bytes", h.At)
+		case i > 0 && list[i-1].At+list[i-1].Encoding.Width() > h.At:
+			return fmt.Errorf("two sums lie at byte %d", h.At)
+		}
+	}
+	slices.SortFunc(list, func(x, y Hole) int {
+		return cmp.Or(cmp.Compare(x.Over.Off, y.Over.Off), cmp.Compare(x.Over.Len, y.Over.Len))
+	})
+	for i := 1; i < len(list); i++ {
+		if x, y := list[i-1].Over, list[i].Over; x != y && x.Len > 0 && x.Off+x.Len > y.Off {
+			return fmt.Errorf("the sums at bytes %d and %d are over bytes that overlap", list[i-1].At, list[i].At)
 		}
 	}
 	return nil

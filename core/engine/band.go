@@ -84,6 +84,9 @@ func (w *worker) take(ctx context.Context, jobs <-chan job) (j job, mem []byte, 
 		return j, nil, true, err
 	}
 	if n := w.need(j.unit); n > int64(w.own.Len()) {
+		if int64(tensor.Footprint(int(n))) > w.spare() { // it would wait for what the workers never give back
+			return j, nil, true, diag.Errorf(diag.Failed, "internal error: a band of `%s` needs %d bytes, %d are to spare", j.unit.source.Name, n, w.spare())
+		}
 		if w.more, err = w.pool.Get(ctx, int(n)); err != nil {
 			return j, nil, true, err
 		}
@@ -498,7 +501,7 @@ func (w *worker) compareCopies(ctx context.Context, u *unit, p *piece, scratch [
 		if _, told := u.told.LoadOrStore(rank, true); !told {
 			d := differ(u, p, rank, other)
 			d.Severity = diag.Warning
-			w.warn(d)
+			w.warn(d.WithHint("`source.replicas` is \"first\": the bytes of rank %d are taken", p.rank))
 		}
 		return true
 	})

@@ -131,5 +131,6 @@ func (g bands) need(to, from int64) int64 {
 			most *= n
 		}
 	}
-	return most*from/8 + most*to/8 + (2*g.fan+4)*2*storage.Block
+	// Beside the source parts lies a target part, or a copy that is compared.
+	return most*from/8 + most*max(to, from)/8 + (2*g.fan+4)*2*storage.Block
 }

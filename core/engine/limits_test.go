@@ -186,3 +186,34 @@ func TestHugeEmptyTensor(t *testing.T) {
 		}
 	}
 }
+
+// A band whose copies are compared, of a wide type that is cast to a narrow
+// one, needs more for the copies than for the target: it must not wait for
+// memory for ever.
+func TestMemoryOfComparedCopies(t *testing.T) {
+	fs := storage.NewMemory()
+	c, to := single("w", dtype.F64, 2, 16, 128<<10)
+	c.Specs["w"][0] = memory.Whole(2, 2)
+	to.Devices = 4
+	to.Specs = map[string]map[int]memory.Spec{"w": {0: {Mesh: []int{4}, Dims: [][]int{nil, {0}}}}}
+	s, err := to.Strategy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := small(fs)
+	o.Memory = reserve + 512<<20
+	o.sizes = sizes{band: 4 << 20, floor: 4 << 20}
+	done := make(chan error, 1)
+	go func() {
+		_, err := convert(t, fs, c, plan.Request{Strategy: s, Folder: true, DType: dtype.BF16, Compare: plan.CompareAll}, o)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the run waits for ever")
+	}
+}

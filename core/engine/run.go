@@ -110,6 +110,11 @@ func (r *run) memory() int64 {
 	return max(n, int64(tensor.Footprint(readBackSize)))
 }
 
+// spare is the memory that no worker keeps.
+func (r *run) spare() int64 {
+	return r.pool.Cap() - int64(r.o.Workers)*int64(tensor.Footprint(int(r.usual)))
+}
+
 // scratchSize is room for the workers' strided reads.
 const scratchSize = 4 * (gatherSpan + 2*storage.Block)
 

@@ -63,6 +63,9 @@ func Source(ctx context.Context, j *job.Job, e Env) (*checkpoint.Checkpoint, err
 	if r, ok := j.SourceRules(); ok {
 		o.Rules = r
 	}
+	if err := local(j); err != nil {
+		return nil, err
+	}
 	if err := e.alone(j); err != nil {
 		return nil, err
 	}
@@ -77,6 +80,33 @@ func Source(ctx context.Context, j *job.Job, e Env) (*checkpoint.Checkpoint, err
 		c.Warnings = append(slices.Clip(c.Warnings), diag.Warnf("the source's strategy is not used with `--per-rank`"))
 	}
 	return c, nil
+}
+
+// local refuses paths that look like something else than a file's: they would
+// be taken for folders of strange names.
+func local(j *job.Job) error {
+	var bad diag.List
+	check := func(key string, paths ...job.Path) {
+		for _, p := range paths {
+			text := p.String()
+			switch {
+			case strings.Contains(text, "://"):
+				bad = append(bad, diag.Errorf(diag.Usage, "`%s` = `%s`: only local files are read and written", key, text).
+					WithHint("mount the store, or copy the files first"))
+			case text == "~" || strings.HasPrefix(text, "~/"):
+				bad = append(bad, diag.Errorf(diag.Usage, "`%s` = `%s`: `~` is not expanded", key, text).
+					WithHint("write `${HOME}%s`", text[1:]))
+			}
+		}
+	}
+	check("source.path", j.Source.Path)
+	check("source.strategy", j.Source.Strategy...)
+	check("target.path", j.Target.Path)
+	check("target.strategy", j.Target.Strategy...)
+	if len(bad) == 0 {
+		return nil
+	}
+	return At(bad, j, "")
 }
 
 // alone refuses a job that cuts anew what is to be converted rank by rank.
@@ -197,6 +227,9 @@ func Plan(ctx context.Context, j *job.Job, e Env, src *checkpoint.Checkpoint) (*
 	p, err := plan.Make(ctx, q)
 	if cast := (*mapping.CastError)(nil); errors.As(err, &cast) {
 		return nil, At(err, j, fmt.Sprintf("map[%d].dtype", cast.Rule))
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	if err != nil {
 		// What was odd about the source may be why.

@@ -269,6 +269,9 @@ func (f *finder) several(ctx context.Context, m weightmap.WeightMap) (checkpoint
 	err := parallel(ctx, len(order), func(i int) error {
 		var err error
 		parts[i], refs[i], err = f.index(ctx, order[i])
+		if errors.Is(err, fs.ErrNotExist) {
+			return diag.Errorf(diag.Damaged, "the index names this file, and it is not there").InFile(order[i]).WithHint("copy the whole checkpoint again")
+		}
 		return err
 	})
 	if err != nil {

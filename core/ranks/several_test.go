@@ -41,7 +41,7 @@ func TestSeveralFiles(t *testing.T) {
 		{name: "a tensor that the index does not name", weights: `{"weight_map":{"a":` + first + `,"c":` + second + `}}`, want: []string{"a", "b", "c"}, words: []string{"3 tensors", "2"}},
 		{name: "a tensor in another file", weights: `{"weight_map":{"a":` + second + `,"b":` + first + `,"c":` + second + `}}`, code: diag.Damaged, words: []string{"`a`", "model-00002"}},
 		{name: "a tensor in no file", weights: `{"weight_map":{"x":` + first + `,"c":` + second + `}}`, code: diag.Damaged, words: []string{"`x`"}},
-		{name: "a file that is not there", weights: `{"weight_map":{"a":"model-00003.safetensors"}}`, code: diag.Failed, words: []string{"model-00003"}},
+		{name: "a file that is not there", weights: `{"weight_map":{"a":"model-00003.safetensors"}}`, code: diag.Damaged, words: []string{"model-00003", "not there"}},
 		{name: "a file elsewhere", weights: `{"weight_map":{"a":"../secret.safetensors"}}`, code: diag.Damaged, words: []string{"index", "secret"}},
 		{name: "no tensor at all", weights: `{"weight_map":{}}`, code: diag.Damaged, words: []string{"index", "no tensor"}},
 		{name: "no index", weights: `{"weight_map":[]}`, code: diag.Damaged, words: []string{"index"}},

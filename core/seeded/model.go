@@ -34,7 +34,7 @@ func (m Model) Bytes() int64 {
 // one layer is too much, the model becomes narrower.
 func (m Model) Fit(bytes int64) Model {
 	m.Layers = 1
-	for m.Bytes() > bytes && m.Hidden%128 == 0 && m.FFN%128 == 0 && m.Vocab%128 == 0 {
+	for m.Bytes() > bytes && m.Hidden >= 256 && m.Hidden%2+m.FFN%2+m.Vocab%2 == 0 {
 		m.Hidden, m.FFN, m.Vocab = m.Hidden/2, m.FFN/2, m.Vocab/2
 	}
 	one := m.Bytes()
