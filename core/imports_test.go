@@ -203,7 +203,7 @@ func TestImportsOfTheStandardLibrary(t *testing.T) {
 
 // Nothing happens by itself: no init, no printing, and goroutines only where
 // the architecture has them.
-func TestNothingHappensByItself(t *testing.T) {
+func TestNoInitAndNoPrinting(t *testing.T) {
 	for pkg, s := range packages(t) {
 		for name, f := range s.files {
 			for _, d := range f.Decls {

@@ -230,7 +230,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		t.Skip("a process cannot be interrupted here")
 	}
 	p := exec.Command(os.Args[0], "-test.run=^TestSecondSignalEndsAtOnce$")
-	p.Env = append(os.Environ(), stuck+"=1")
+	p.Env = append(os.Environ(), stuck+"=1", "TMPDIR="+t.TempDir()) // it ends without taking its folder away
 	out, err := p.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -95,12 +95,20 @@ type scope struct {
 func scopes(holes []checkpoint.Hole) []scope {
 	var out []scope
 	for _, h := range holes {
-		i := sort.Search(len(out), func(i int) bool { return out[i].Off >= h.Over.Off })
+		i := find(out, h.Over)
 		if i == len(out) || out[i].Range != h.Over {
 			out = slices.Insert(out, i, scope{h.Over, sum.NewAcc(sum.CRC32, h.Over.Len)})
 		}
 	}
 	return out
+}
+
+// find is the place of a run among scopes; of two that begin at one byte the
+// empty one comes first.
+func find(list []scope, r storage.Range) int {
+	return sort.Search(len(list), func(i int) bool {
+		return list[i].Off > r.Off || list[i].Off == r.Off && list[i].Len >= r.Len
+	})
 }
 
 // addHoles counts bytes for the checksums that the files hold of themselves.
@@ -124,7 +132,7 @@ func (c *class) fill(p []byte, at int64) {
 		if lo >= hi {
 			continue
 		}
-		i := sort.Search(len(c.scopes), func(i int) bool { return c.scopes[i].Off >= h.Over.Off })
+		i := find(c.scopes, h.Over)
 		var enc [10]byte
 		encode(enc[:], h.Encoding, uint32(c.scopes[i].acc.Sum()))
 		copy(p[lo-at:hi-at], enc[lo-h.At:hi-h.At])

@@ -14,9 +14,11 @@ import (
 	"github.com/seed-e934e81e/convert/core/diag"
 	"github.com/seed-e934e81e/convert/core/dtype"
 	"github.com/seed-e934e81e/convert/core/layout"
+	"github.com/seed-e934e81e/convert/core/manifest"
 	"github.com/seed-e934e81e/convert/core/plan"
 	"github.com/seed-e934e81e/convert/core/ranks"
 	"github.com/seed-e934e81e/convert/core/storage"
+	"github.com/seed-e934e81e/convert/core/sum"
 	"github.com/seed-e934e81e/convert/formats/mindspore"
 	"github.com/seed-e934e81e/convert/formats/safetensors"
 )
@@ -219,6 +221,55 @@ func TestReader(t *testing.T) {
 		}
 		for _, f := range fs.faults() {
 			t.Errorf("seed %d: %s", seed, f)
+		}
+	}
+}
+
+// Rank by rank, each file holds what its source file held, whatever the ranks
+// have in common.
+func TestRankByRank(t *testing.T) {
+	for seed := uint64(1); seed <= 100; seed++ {
+		x := newTrial(seed)
+		if len(x.source.Tensors) == 0 || x.from == (odd{}) {
+			continue
+		}
+		if _, err := x.open(x.fs); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		src, err := ranks.Open(context.Background(), "in", ranks.Options{FS: x.fs, Formats: formats, PerRank: true})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		p, err := plan.Make(context.Background(), plan.Request{Source: src, Format: x.to, Folder: true, Prefix: "p"})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		x.o.FS = x.fs
+		res, err := Run(context.Background(), p, x.o)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		tensors := 0
+		for r := range x.source.Ranks() {
+			for i := range x.source.Tensors {
+				y := &x.source.Tensors[i]
+				b, ok := x.source.Holds(y, r)
+				if !ok {
+					continue
+				}
+				tensors++
+				want := memory.Cut(y.Data, y.DType.Bits(), y.Shape, b)
+				if got := payload(t, x.fs, x.to, "out/"+x.name(r), y.Name); !slices.Equal(got, want) {
+					t.Errorf("seed %d: rank %d's part of %s changes", seed, r, y.Name)
+				}
+				k := slices.IndexFunc(res.Manifest.Tensors, func(m manifest.Tensor) bool { return m.Name == y.Name && *m.Rank == r })
+				if k < 0 || res.Manifest.Tensors[k].CRC64 != sum64(sum.CRC64.Of(want)) {
+					t.Errorf("seed %d: the manifest does not have the digest of rank %d's part of %s", seed, r, y.Name)
+				}
+			}
+		}
+		if len(res.Manifest.Tensors) != tensors || res.Read != p.Totals.ReadBytes || res.Compared != 0 {
+			t.Errorf("seed %d: %d tensors in the manifest, want %d; %d bytes read, planned %d; %d compared", seed, len(res.Manifest.Tensors), tensors, res.Read, p.Totals.ReadBytes, res.Compared)
 		}
 	}
 }

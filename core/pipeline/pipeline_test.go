@@ -69,8 +69,10 @@ func TestNamesOfOutputs(t *testing.T) {
 		{"a file", twoRanks + "[target]\npath = 'out/all.ckpt'\n", []string{"all.ckpt", "all.ckpt.manifest.json"}},
 		{"a file of another format", twoRanks + "[target]\npath = 'out/all.safetensors'\nformat = 'safetensors'\n", []string{"all.safetensors", "all.safetensors.manifest.json"}},
 		{"torch", twoRanks + "[target]\npath = 'out'\nformat = 'torch'\n", []string{"convert.manifest.json", "model.pt"}},
-		{"split", twoRanks + "[target]\npath = 'out'\nformat = 'safetensors'\nmax_file_size = '98'\n",
-			[]string{"convert.manifest.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"}},
+		{
+			"split", twoRanks + "[target]\npath = 'out'\nformat = 'safetensors'\nmax_file_size = '98'\n",
+			[]string{"convert.manifest.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"},
+		},
 		{"from a file", "[source]\npath = 'one/a.ckpt'\n[target]\npath = 'out'\nformat = 'safetensors'\n", []string{"convert.manifest.json", "model.safetensors"}},
 		{"rank by rank", "[source]\npath = 'two'\n[target]\npath = 'out'\nformat = 'safetensors'\nranks = [1]\n", []string{"convert.manifest.json", "rank_1/checkpoint_1.safetensors"}},
 	}

@@ -94,6 +94,16 @@ func pair(t *testing.T, seed uint64) (*memory.Checkpoint, *memory.Placement, pla
 	}
 }
 
+// planned is the plan of a random request; nil where nothing is to be written.
+func planned(t *testing.T, seed uint64, q plan.Request) *plan.Plan {
+	t.Helper()
+	p, err := plan.Make(context.Background(), q)
+	if err != nil && !strings.Contains(err.Error(), "nothing is left") {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	return p
+}
+
 func mapped(t *testing.T, rules ...mapping.Rule) *mapping.Mapping {
 	t.Helper()
 	m, err := mapping.Compile(rules)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/seed-e934e81e/convert/core/checkpoint"
 	"github.com/seed-e934e81e/convert/core/diag"
@@ -109,6 +110,7 @@ func arrange(b *checkpoint.Blueprint, out checkpoint.Output) *Laid {
 // lists what the format cannot hold.
 func (m *maker) blueprintAll() error {
 	m.blueprints = make([]*laid, len(m.Groups))
+	m.written = make([]int64, len(m.Groups))
 	seen := map[string]bool{}
 	for i := range m.Groups {
 		l, err := m.lay(m.ctx, &m.Groups[i], m.Groups[i].Ranks[0])
@@ -119,6 +121,9 @@ func (m *maker) blueprintAll() error {
 			return diag.Errorf(diag.Usage, "nothing is left to write: `%s` would be empty", m.FileName(&m.Groups[i], m.Groups[i].Ranks[0])).WithHint("look at the rules of `[[map]]` that drop tensors")
 		}
 		m.blueprints[i] = l
+		if m.written[i], err = m.sizes(i); err != nil {
+			return err
+		}
 		for _, d := range l.Dropped {
 			if d.What == "metadata" && d.Path.Label() == "format" {
 				continue // says of which framework the file is; each format has its own way
@@ -131,6 +136,40 @@ func (m *maker) blueprintAll() error {
 		}
 	}
 	return nil
+}
+
+// sizes is the bytes of all files of a group, which are of several sizes where
+// parts are uneven.
+func (m *maker) sizes(group int) (int64, error) {
+	g := &m.Groups[group]
+	var uneven []Item
+	for _, it := range g.Items {
+		if !it.Layout.Even() {
+			uneven = append(uneven, it)
+		}
+	}
+	if len(uneven) == 0 {
+		return m.blueprints[group].Size * int64(len(g.Ranks)), nil
+	}
+	total := int64(0)
+	known := map[string]int64{}
+	for _, r := range g.Ranks {
+		var key strings.Builder
+		for _, it := range uneven {
+			fmt.Fprint(&key, it.Layout.Box(m.Tensors[it.Tensor].Shape, r%m.Devices).Ext)
+		}
+		size, ok := known[key.String()]
+		if !ok {
+			l, err := m.lay(m.ctx, g, r)
+			if err != nil {
+				return 0, err
+			}
+			size = l.Size
+			known[key.String()] = size
+		}
+		total += size
+	}
+	return total, nil
 }
 
 // leavesOf is the number of leaves that a format has dropped.

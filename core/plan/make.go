@@ -60,13 +60,12 @@ type maker struct {
 	byName  map[string]int // target name → index into Tensors
 	target  []int          // source tensor → index into Tensors, −1 if dropped
 	strat   *layout.Strategy
-	dropped map[int]string // source tensor → reason
+	written []int64 // bytes of the files of each group
 }
 
 // mapNames names every source tensor's target and finds clashes.
 func (m *maker) mapNames() error {
 	m.byName = map[string]int{}
-	m.dropped = map[int]string{}
 	var clashes diag.List
 	for i := range m.Source.Tensors {
 		if i%64 == 0 {

@@ -63,9 +63,10 @@ func (n Need) Span(s *checkpoint.Global) (file int, off, length int64, ok bool) 
 	return x.File, x.Off + first*size/8, (end - first) * size / 8, true
 }
 
-// markSome notes the blocks of a source tensor that some target ranks read, by
-// the first rank that holds each, and the source ranks that they are read from.
-func (m *maker) markSome(s *checkpoint.Global, it Item, ranks []int, read, blocks map[int]bool) {
+// markSome notes the blocks of a source tensor that some target ranks read, with
+// their sizes by the first rank that holds each, and the source ranks that they
+// are read from.
+func (m *maker) markSome(s *checkpoint.Global, it Item, ranks []int, read map[int]bool, blocks map[int]int64) {
 	type want struct {
 		box      string
 		selector int
@@ -80,7 +81,7 @@ func (m *maker) markSome(s *checkpoint.Global, it Item, ranks []int, read, block
 		}
 		seen[w] = true
 		l.Overlap(s.Shape, b, func(block []int, _ box.Box) bool {
-			blocks[l.Rank(block, 0)] = true
+			blocks[l.Rank(block, 0)] = l.BlockBox(s.Shape, block).Elements() * s.DType.Bits() / 8
 			if h, e := m.Holder(s, it.From, block, w.selector); e != nil {
 				read[h] = true
 			}

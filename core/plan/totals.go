@@ -11,7 +11,7 @@ func (m *maker) totals() {
 		g := &m.Groups[gi]
 		l := m.blueprints[gi]
 		t.TargetFiles += len(g.Ranks)
-		t.WriteBytes += l.Size * int64(len(g.Ranks))
+		t.WriteBytes += m.written[gi]
 		t.LargestHeader = max(t.LargestHeader, l.Literals)
 	}
 	for _, x := range m.Extra {
@@ -69,10 +69,9 @@ func (m *maker) total(ti int, uses []itemOf, read map[int]bool, layouts map[hold
 		t.CastTensors++
 	}
 	bytes := s.Bytes()
-	blocks := s.Places[0].Layout.Blocks()
-	n := m.blocksRead(s, uses, blocks, read, layouts)
-	t.ReadBytes += bytes / int64(blocks) * int64(n)
-	more, others := m.copies(s, bytes, blocks, n)
+	n := m.bytesRead(s, uses, read, layouts)
+	t.ReadBytes += n
+	more, others := m.copies(s, bytes, n)
 	t.Uncompared += others
 	if m.Compared(s) {
 		t.CompareBytes += more
@@ -81,36 +80,41 @@ func (m *maker) total(ti int, uses []itemOf, read map[int]bool, layouts map[hold
 	}
 }
 
-// blocksRead is the number of blocks of a source tensor that are read, and
+// bytesRead is the size of all blocks of a source tensor that are read, and
 // notes the source ranks that hold them.
-func (m *maker) blocksRead(s *checkpoint.Global, uses []itemOf, blocks int, read map[int]bool, layouts map[holding]bool) int {
-	some := map[int]bool{}
+func (m *maker) bytesRead(s *checkpoint.Global, uses []itemOf, read map[int]bool, layouts map[holding]bool) int64 {
+	some := map[int]int64{}
 	for _, u := range uses {
 		if len(u.group.Ranks) == m.Devices {
 			m.markHolders(s, u.item.From, read, layouts)
-			return blocks
+			return s.Bytes()
 		}
 		m.markSome(s, u.item, u.group.Ranks, read, some)
 	}
-	return len(some)
+	n := int64(0)
+	for _, b := range some {
+		n += b
+	}
+	return n
 }
 
-// copies is the bytes of further copies of what is read of a tensor: those in
-// the same layout, which can be compared, and those that stages with another
-// layout hold.
-func (m *maker) copies(s *checkpoint.Global, bytes int64, blocks, n int) (same, others int64) {
+// copies is the bytes of further copies of the n bytes that are read of a
+// tensor: those in the same layout, which can be compared, and those that
+// stages with another layout hold.
+func (m *maker) copies(s *checkpoint.Global, bytes, n int64) (same, others int64) {
 	for i := range s.Places {
 		pl := &s.Places[i]
-		have := int64(m.holders(s, pl.Stage))
+		have, blocks := int64(m.holders(s, pl.Stage)), int64(pl.Layout.Blocks())
+		held := bytes/blocks*have + bytes%blocks*have/blocks
 		if i == 0 || pl.Layout.Equal(s.Places[0].Layout) {
-			same += bytes / int64(blocks) * have
+			same += held
 		} else {
-			others += bytes / int64(pl.Layout.Blocks()) * have
+			others += held
 		}
 	}
 	same = max(same-bytes, 0)
-	if n < blocks {
-		same = same / int64(blocks) * int64(n)
+	if n < bytes {
+		same = int64(float64(same) * float64(n) / float64(bytes))
 	}
 	return same, others
 }

@@ -89,6 +89,8 @@ func (g *random) tensor(name string, c *Checkpoint, to *Placement) {
 	if ndim > 0 && g.IntN(20) == 0 {
 		t.Shape[g.IntN(len(t.Shape))] = 0
 	}
+	g.uneven(c.Specs[name], t.Shape)
+	g.uneven(to.Specs[name], t.Shape)
 	n, _ := t.DType.Bytes(t.Shape)
 	if n > 16*g.o.Bytes {
 		delete(c.Specs, name)
@@ -107,6 +109,25 @@ func (g *random) tensor(name string, c *Checkpoint, to *Placement) {
 		}
 	}
 	c.Tensors = append(c.Tensors, t)
+}
+
+// uneven gives the parts of dim 0 any number of rows, none included, where each
+// part is held by one rank, as manual splits are.
+func (g *random) uneven(m map[int]Spec, shape []int64) {
+	for _, stage := range slices.Sorted(maps.Keys(m)) {
+		s := m[stage]
+		if len(shape) == 0 || len(s.group(0)) > 1 || s.Counts()[0] == 1 || g.IntN(4) > 0 {
+			continue
+		}
+		left := shape[0]
+		for range s.Counts()[0] - 1 {
+			n := g.Int64N(left + 1)
+			s.Cuts = append(s.Cuts, n)
+			left -= n
+		}
+		s.Cuts = append(s.Cuts, left)
+		m[stage] = s
+	}
 }
 
 func addDim(m map[int]Spec) {

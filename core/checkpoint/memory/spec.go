@@ -17,6 +17,7 @@ type Spec struct {
 	Mesh []int   // sizes of the axes, the outermost first
 	Dims [][]int // for each dim the axes that cut it, major first
 	Opt  int     // slices of the optimizer shard
+	Cuts []int64 // rows of each part of dim 0, where they are uneven
 }
 
 // Whole is the spec in which every one of so many ranks holds all of n dims.
@@ -28,7 +29,11 @@ func (s Spec) Layout() (*layout.Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	return layout.New(m, s.Dims, s.Opt)
+	l, err := layout.New(m, s.Dims, s.Opt)
+	if err != nil || s.Cuts == nil {
+		return l, err
+	}
+	return l.WithCuts(0, s.Cuts)
 }
 
 // Ranks is the number of ranks of the mesh.
@@ -94,11 +99,23 @@ func (s Spec) Counts() []int64 {
 // Box is what a rank holds of a tensor of that shape. Each dim is cut by its
 // axes, the first being the most significant; then the group of ranks that
 // hold the same is listed, cut in consecutive runs, and the place of the rank
-// in its run says which slice of dim 0 it keeps.
+// in its run says which slice of dim 0 it keeps. Uneven parts of dim 0 follow
+// each other.
 func (s Spec) Box(shape []int64, rank int) box.Box {
 	b := box.Whole(shape)
 	c := s.coord(rank)
 	for i, axes := range s.Dims {
+		if i == 0 && s.Cuts != nil {
+			part := 0
+			for _, a := range axes {
+				part = part*s.Mesh[a] + c[a]
+			}
+			for _, n := range s.Cuts[:part] {
+				b.Off[0] += n
+			}
+			b.Ext[0] = s.Cuts[part]
+			continue
+		}
 		for _, a := range axes {
 			b.Ext[i] /= int64(s.Mesh[a])
 			b.Off[i] += int64(c[a]) * b.Ext[i]
