@@ -78,7 +78,7 @@ var few = map[string]string{
 	"net":           "",
 	"plugin":        "",
 	"testing":       "formats/conformance",
-	"time":          "core/storage core/engine core/job formats/conformance",
+	"time":          "core/storage core/checkpoint core/engine core/job formats/conformance",
 	"sync":          "core/storage core/sum core/tensor core/engine core/ranks formats/conformance",
 	"sync/atomic":   "core/storage core/sum core/tensor core/engine formats/conformance",
 	"math/rand":     "",

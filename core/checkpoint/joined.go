@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/seed-e934e81e/convert/core/diag"
 	"github.com/seed-e934e81e/convert/core/dtype"
@@ -73,6 +74,7 @@ type FileRef struct {
 	Name string // relative to the checkpoint's root, with slashes
 	Path string // as it is opened
 	Size int64
+	Time time.Time // of its last change when its header was read
 }
 
 // Header is an index that all ranks share whose files are laid out alike.

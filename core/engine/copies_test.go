@@ -238,6 +238,11 @@ func TestChecksum(t *testing.T) {
 		b = slices.Clone(b)
 		b[r.Header.Find("a").Data.Extents[0].Off] ^= 1
 		s.fs.Put(r.Files[0].Path, b)
+		e, err := s.fs.Stat(t.Context(), r.Files[0].Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Files[0].Time = e.Time // it was damaged before it was read
 	}
 	s := newScene(t, false, false)
 	s.hook.reset(nil)
@@ -441,12 +446,16 @@ func TestFullDisk(t *testing.T) {
 	before := tree(t, s.fs)
 	for free := int64(0); ; free += 97 {
 		s.fs.Limit = used + free
+		s.hook.reset(nil)
 		_, err := Run(context.Background(), s.p, s.o)
 		if err == nil {
 			if free < s.p.Totals.WriteBytes {
 				t.Errorf("%d bytes are written to a disk with %d", s.p.Totals.WriteBytes, free)
 			}
 			return
+		}
+		if creates := func(op string) bool { return strings.HasPrefix(op, "create") }; free < s.p.Totals.WriteBytes && slices.ContainsFunc(s.hook.ops, creates) {
+			t.Errorf("%d bytes are free, and files are begun", free)
 		}
 		if !errors.As(err, new(*diag.Diagnostic)) || diag.From(err)[0].Hint == "" {
 			t.Errorf("%d bytes are free: the error %v says not what to do", free, err)

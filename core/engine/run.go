@@ -81,6 +81,9 @@ func (r *run) do(ctx context.Context) (res *Result, err error) {
 	if err := r.verify(ctx); err != nil {
 		return nil, err
 	}
+	if err := r.unchanged(ctx); err != nil {
+		return nil, err
+	}
 	m := r.manifest()
 	if err := r.target.publish(ctx, m); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -74,11 +75,42 @@ func (t *target) open(ctx context.Context) error {
 		return errors.Join(diag.Errorf(diag.Failed, "cannot lock the target").InFile(t.o.Target).Wrap(err), t.abort())
 	}
 	t.unlock = unlock
+	if err := t.outsideSource(ctx); err != nil {
+		return errors.Join(err, t.abort())
+	}
 	if err := t.cleanStale(ctx); err != nil {
 		return errors.Join(err, t.abort())
 	}
 	if err := t.exists(ctx); err != nil {
 		return errors.Join(err, t.abort())
+	}
+	return nil
+}
+
+// outsideSource proves that no folder of the target that is there already
+// leads, through a link, into the source.
+func (t *target) outsideSource(ctx context.Context) error {
+	if !t.Folder {
+		return nil
+	}
+	last := ""
+	for _, c := range t.files {
+		for _, n := range c.names {
+			d := path.Dir(t.path(n))
+			if d == last {
+				continue
+			}
+			last = d
+			if _, err := t.o.FS.Stat(ctx, d); errors.Is(err, fs.ErrNotExist) {
+				continue
+			} else if err != nil {
+				return diag.Errorf(diag.Failed, "cannot look at the folder").InFile(d).Wrap(err)
+			}
+			if same, err := t.o.FS.Same(ctx, t.o.Root, d); err != nil || same {
+				return diag.Errorf(diag.Usage, "the target's folder `%s` lies in the source", path.Dir(n)).InFile(t.o.Target).Wrap(err).
+					WithHint("it may be a link; give `target.path` a folder of its own")
+			}
+		}
 	}
 	return nil
 }
@@ -185,6 +217,9 @@ func (t *target) exists(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := t.sparesSource(ctx); err != nil {
+		return err
+	}
 	taken, err := t.taken(ctx)
 	if err != nil || len(taken) == 0 {
 		return err
@@ -202,7 +237,44 @@ func (t *target) exists(ctx context.Context) error {
 	for _, n := range taken {
 		if !mine[n] && t.writes(n) {
 			return diag.Errorf(diag.Usage, "`%s` is in the way, and no earlier manifest lists it", n).InFile(t.o.Target).
-				WithHint("`replace` swaps only files that an earlier run wrote; move this one away")
+				WithHint("`replace` swaps only files that an earlier run wrote and listed; move this one away (a run that was killed while it published leaves files without a list, and the old ones as `.NAME.old.convert-tmp`)")
+		}
+	}
+	return nil
+}
+
+// sparesSource proves that what an earlier run wrote, and this one would take
+// away, is not what this one reads; and that all of it lies inside the target.
+func (t *target) sparesSource(ctx context.Context) error {
+	if t.old == nil {
+		return nil
+	}
+	for _, f := range t.old.Files {
+		if path.IsAbs(f.Name) || !local(f.Name) {
+			return diag.Errorf(diag.Failed, "the earlier manifest lists `%s`, which lies outside the target", f.Name).InFile(t.o.Manifest)
+		}
+		at := t.path(f.Name)
+		e, err := t.o.FS.Stat(ctx, at)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return diag.Errorf(diag.Failed, "cannot look for the old file").InFile(f.Name).Wrap(err)
+		}
+		inside, err := t.o.FS.Same(ctx, t.o.Target, path.Dir(at))
+		if err != nil || !inside || e.Dir {
+			return diag.Errorf(diag.Failed, "the earlier manifest lists `%s`, which is no file inside the target", f.Name).InFile(t.o.Manifest).Wrap(err)
+		}
+		for _, r := range t.Source.Ranks {
+			for _, s := range r.Files {
+				if path.Base(s.Path) != path.Base(at) {
+					continue
+				}
+				if same, err := t.o.FS.Same(ctx, s.Path, at); err != nil || same {
+					return diag.Errorf(diag.Usage, "`%s` is what the job reads, and `replace` would take it away", f.Name).InFile(t.o.Target).Wrap(err).
+						WithHint("give `target.path` a place of its own")
+				}
+			}
 		}
 	}
 	return nil
@@ -305,7 +377,11 @@ func (t *target) create(ctx context.Context) error {
 			return diag.Errorf(diag.Failed, "cannot write").InFile(x.Name).Wrap(err)
 		}
 		t.done.Add(int64(len(x.Bytes)))
-		t.extra = append(t.extra, manifest.File{Name: x.Name, Size: int64(len(x.Bytes)), CRC64: sum64(sum.CRC64.Of(x.Bytes))})
+		f := manifest.File{Name: x.Name, Size: int64(len(x.Bytes)), CRC64: sum64(sum.CRC64.Of(x.Bytes))}
+		if t.o.SHA256 {
+			f.SHA256 = fmt.Sprintf("%x", sha256.Sum256(x.Bytes))
+		}
+		t.extra = append(t.extra, f)
 	}
 	return nil
 }

@@ -231,6 +231,7 @@ func TestTransfersAreAligned(t *testing.T) {
 	w := watch(fs)
 	o := small(w)
 	o.Verify = VerifyNone
+	o.sizes = sizes{band: 300 << 10, floor: 1}
 	if _, err := convert(t, fs, c, plan.Request{Strategy: s, Folder: true, Format: mindspore.Format{}}, o); err != nil {
 		t.Fatal(err)
 	}

@@ -35,9 +35,15 @@ type Strategy struct {
 	byName map[string][]int
 }
 
+// MaxStages bounds the pipeline stages of a strategy; real ones have tens.
+const MaxStages = 4096
+
 // NewStrategy makes a strategy of stages with an equal number of devices. A
 // parameter may stand once in each stage.
 func NewStrategy(stages, devices int, params []Param) (*Strategy, error) {
+	if stages > MaxStages {
+		return nil, diag.Errorf(diag.Usage, "a strategy of %d stages is not possible; at most %d are", stages, MaxStages)
+	}
 	s := &Strategy{Stages: stages, Devices: devices, Params: params, byName: make(map[string][]int, len(params))}
 	for i, p := range params {
 		if p.Stage < 0 || p.Stage >= stages {

@@ -13,7 +13,7 @@ import (
 
 // MaxRanks bounds the devices of a mesh, so that a hostile strategy cannot ask
 // for more than any cluster has.
-const MaxRanks = 1 << 24
+const MaxRanks = 1 << 20
 
 // Mesh is a device matrix. Axes may be unnamed ("").
 type Mesh struct {

@@ -42,6 +42,7 @@ func Make(ctx context.Context, q Request) (*Plan, error) {
 	if err := m.coverage(); err != nil {
 		return nil, err
 	}
+	m.uncomparable()
 	m.classify()
 	if err := m.split(); err != nil {
 		return nil, err
@@ -151,17 +152,21 @@ func (m *maker) targetStrategy() error {
 // missing finds parameters of the target's strategy that no source tensor
 // becomes.
 func (m *maker) missing() error {
+	if err := m.emptyStages(); err != nil {
+		return err
+	}
 	if m.strat == nil {
 		return nil
 	}
 	var out []string
 	for i := range m.strat.Params {
 		n := m.strat.Params[i].Name
-		if _, ok := m.byName[n]; !ok && !slices.Contains(out, n) {
+		if _, ok := m.byName[n]; !ok {
 			out = append(out, n)
 		}
 	}
 	slices.Sort(out)
+	out = slices.Compact(out)
 	if len(out) == 0 {
 		return nil
 	}
@@ -171,6 +176,49 @@ func (m *maker) missing() error {
 	}
 	return diag.Errorf(diag.Usage, "%s of the target's strategy %s no source: %s", count(len(out), "parameter"), has(len(out)), some(out)).
 		OfTensor(out[0]).WithHint("the new network would keep its initial values there; if that is meant, set `target.missing = \"skip\"`")
+}
+
+// uncomparable warns of copies in several stages that are cut in different
+// ways: they are not compared with each other, the lowest stage's are read.
+func (m *maker) uncomparable() {
+	var names []string
+	for i := range m.Source.Tensors {
+		s := &m.Source.Tensors[i]
+		for _, pl := range s.Places[min(1, len(s.Places)):] {
+			if !pl.Layout.Equal(s.Places[0].Layout) && m.Compared(s) {
+				names = append(names, s.Name)
+				break
+			}
+		}
+	}
+	if len(names) > 0 {
+		m.Warnings = append(m.Warnings, diag.Warnf("%s cut differently in several stages; the copies of the lowest stage are read, the others are not compared: %s", count(len(names), "tensor")+" "+are(len(names)), some(names)).OfTensor(names[0]))
+	}
+}
+
+// emptyStages finds stages of the source none of whose ranks has a file: what
+// the strategy puts there alone is in no file at all, and would be missing from
+// the target without a word. A target that names none of it does not need it,
+// if leftovers are dropped.
+func (m *maker) emptyStages() error {
+	s := m.Source.Strategy
+	if s == nil || m.Source.PerRank {
+		return nil
+	}
+	here := m.indexOf[0]
+	for i := range s.Params {
+		p := &s.Params[i]
+		if _, ok := here[p.Name]; ok || m.stages[p.Stage].ranks > 0 {
+			continue
+		}
+		if m.strat != nil && !m.strat.Has(p.Name) && m.Leftovers == Drop {
+			continue
+		}
+		first := p.Stage * s.Devices
+		return diag.Errorf(diag.Damaged, "no rank of stage %d (ranks %d to %d) has a file, and the strategy puts `%s` there", p.Stage, first, first+s.Devices-1, p.Name).
+			OfTensor(p.Name).OfRank(first).WithHint("copy the folders of these ranks from where the run was saved")
+	}
+	return nil
 }
 
 // groups decides for each stage of the target what its files hold, in which

@@ -274,6 +274,41 @@ func TestMissingRank(t *testing.T) {
 	}
 }
 
+// A part that its stage lacks is taken from another stage, if that has cut the
+// tensor in the same way.
+func TestPartOfAnotherStage(t *testing.T) {
+	rows := memory.Spec{Mesh: []int{2}, Dims: [][]int{{0}, nil}}
+	columns := memory.Spec{Mesh: []int{2}, Dims: [][]int{nil, {0}}}
+	for _, c := range []struct {
+		other memory.Spec
+		lacks []int
+		from  int // the source rank of the second half; 0 for an error
+	}{{rows, nil, 1}, {rows, []int{1}, 3}, {columns, []int{1}, 0}, {rows, []int{1, 3}, 0}} {
+		src := source()
+		src.Specs["a"][1] = c.other
+		src.Lacks["a"] = c.lacks
+		p, err := makePlan(t, src, nil, nil)
+		if c.from == 0 {
+			wantError(t, fmt.Sprintf("the other stage cuts by %v, lacking are %v", c.other.Dims, c.lacks), err, diag.Damaged, "`a`", "rank 1")
+			continue
+		}
+		if err != nil {
+			t.Errorf("lacking on %v: %v", c.lacks, err)
+			continue
+		}
+		got := 0
+		p.Needs(&p.Groups[0], 0, func(n plan.Need) bool {
+			if p.Tensors[p.Groups[0].Items[n.Item].Tensor].Name == "a" && n.Part.Off[0] == 2 {
+				got = n.Rank
+			}
+			return true
+		})
+		if got != c.from {
+			t.Errorf("lacking on %v: the second half is read from rank %d, want %d", c.lacks, got, c.from)
+		}
+	}
+}
+
 func TestClasses(t *testing.T) {
 	to := one(4, map[string]int{"a": 2, "b": 2, "tied": 1})
 	to.Specs["a"][0] = memory.Spec{Mesh: []int{4}, Dims: [][]int{{0}, nil}}

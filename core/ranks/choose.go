@@ -62,7 +62,7 @@ func (f *finder) choose(cands map[int][]candidate, folders map[int]string) (map[
 		out[id] = cands[id][0].name
 	}
 	isGlob := f.Match != nil
-	if !several && !isGlob {
+	if !several && !isGlob && !mixed(cands) {
 		return out, nil
 	}
 	var err error
@@ -142,6 +142,24 @@ func (f *finder) newest(order []int, cands map[int][]candidate, out map[int]stri
 		out[id] = mine[best]
 	}
 	return nil
+}
+
+// mixed reports whether the only files of the ranks say that they are of
+// different steps: half of one and half of the other is no checkpoint.
+func mixed(cands map[int][]candidate) bool {
+	var first step
+	seen := false
+	for _, c := range cands {
+		s, ok := parseStep(c[0].name)
+		if !ok {
+			return false
+		}
+		if seen && s != first {
+			return true
+		}
+		first, seen = s, true
+	}
+	return false
 }
 
 // digits are the numbers that MindSpore's safetensors rule sorts by.

@@ -104,6 +104,9 @@ func (f *finder) index(ctx context.Context, name string) (*checkpoint.Index, che
 	if err != nil {
 		return nil, ref, cannotOpen(name, err)
 	}
+	if e, err := f.FS.Stat(ctx, ref.Path); err == nil {
+		ref.Time = e.Time
+	}
 	defer file.Close()
 	ref.Size = file.Size()
 	src := storage.Cached(file)

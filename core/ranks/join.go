@@ -199,6 +199,10 @@ func (j *joiner) place(t *checkpoint.Global, g *group, e *checkpoint.Entry) erro
 	if e.DType != t.DType {
 		return j.disagree(t, g, "has type %s", "has type %s", e.DType, t.DType)
 	}
+	if j.elsewhere(t.Name, g.stage) {
+		t.Named = true
+		return nil
+	}
 	l, err := j.layoutOf(t, g, e)
 	if err != nil {
 		return err
@@ -263,14 +267,32 @@ func (j *joiner) firstHolder(name string) int {
 	return 0
 }
 
+// elsewhere reports whether a stage's copy of a tensor is one of which the
+// strategy records no layout: the runtime keeps copies of shared parameters
+// (tied embeddings) in further stages. Such a copy is not read where the stage
+// whose layout is recorded has the tensor.
+func (j *joiner) elsewhere(name string, stage int) bool {
+	if j.Strategy == nil || j.PerRank || j.Strategy.InStage(name, stage) != nil {
+		return false
+	}
+	for _, p := range j.Strategy.Find(name) {
+		for _, g := range j.headers {
+			if g.stage == p.Stage && g.header.Find(name) != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // layoutOf is how the ranks of a stage hold a tensor: as the strategy says, or
 // whole on each rank that has it.
 func (j *joiner) layoutOf(t *checkpoint.Global, g *group, e *checkpoint.Entry) (*layout.Layout, error) {
 	var p *layout.Param
 	if j.Strategy != nil {
 		if p = j.Strategy.InStage(t.Name, g.stage); p == nil && j.Strategy.Has(t.Name) {
-			// Another stage's parameter: the runtime keeps a shared copy here
-			// (tied embeddings). Its layout is not recorded for this stage.
+			// A shared copy, and the stage whose layout is recorded has no
+			// file: its layout is the best guess; the shapes must agree with it.
 			p = j.Strategy.Find(t.Name)[0]
 		}
 	}
