@@ -163,6 +163,10 @@ type FormatError struct {
 	Tensor string
 	Msg    string
 	Hint   string
+
+	// Other: nothing is wrong with the bytes; they are of a kind that the
+	// format does not read, which Msg names.
+	Other bool
 }
 
 func (e *FormatError) Error() string {
@@ -177,6 +181,9 @@ func Diagnose(err error, file string) *diag.Diagnostic {
 	switch {
 	case errors.As(err, &fe):
 		d = diag.Errorf(diag.Damaged, "damaged or not a %s file: %s", fe.Format, fe.Msg).AtByte(fe.Off).OfTensor(fe.Tensor)
+		if fe.Other {
+			d = diag.Errorf(diag.Damaged, "cannot be read as %s: %s", fe.Format, fe.Msg).OfTensor(fe.Tensor)
+		}
 		d.Hint = fe.Hint
 		d.Err = nil
 	case errors.As(err, &d):

@@ -138,8 +138,10 @@ func (t *target) cleanStale(ctx context.Context) error {
 	}
 	n := 0
 	for _, d := range dirs {
-		if _, err := t.o.FS.Stat(ctx, d); err != nil {
+		if _, err := t.o.FS.Stat(ctx, d); errors.Is(err, fs.ErrNotExist) {
 			continue
+		} else if err != nil {
+			return diag.Errorf(diag.Failed, "cannot look for what an earlier run left").InFile(d).Wrap(err)
 		}
 		removed, err := c.CleanStale(ctx, d)
 		if err != nil {

@@ -104,10 +104,12 @@ func (f *finder) index(ctx context.Context, name string) (*checkpoint.Index, che
 	if err != nil {
 		return nil, ref, cannotOpen(name, err)
 	}
-	if e, err := f.FS.Stat(ctx, ref.Path); err == nil {
-		ref.Time = e.Time
-	}
 	defer file.Close()
+	e, err := f.FS.Stat(ctx, ref.Path)
+	if err != nil {
+		return nil, ref, cannotOpen(name, err)
+	}
+	ref.Time = e.Time
 	ref.Size = file.Size()
 	src := storage.Cached(file)
 	fm, s, err := f.probe(src, name)

@@ -184,6 +184,7 @@ func (r *record) complete() error {
 		return bad(r.off, "the record's name is empty")
 	case r.hasMap:
 		e := bad(r.off, "`%s` is a map parameter (a hash table), which is not supported", r.tag)
+		e.Other = true
 		e.Hint = "export the table to ordinary tensors in MindSpore, or leave it out of the checkpoint"
 		return e
 	case !r.hasTensor:

@@ -112,10 +112,10 @@ func (x *indexer) refuseOthers() error {
 		return bad(0, "the file is empty")
 	case c != "":
 		e = bad(0, "the checkpoint is encrypted with %s", c)
-		e.Hint = "decrypt it first; encrypted checkpoints are not supported"
+		e.Hint, e.Other = "decrypt it first; encrypted checkpoints are not supported", true
 	case ProbeStrategy(checkpoint.Sample{Head: head, Size: x.c.size}):
 		e = bad(0, "this is a strategy file, not a checkpoint")
-		e.Hint = "give it as the `strategy` of the source or target"
+		e.Hint, e.Other = "give it as the `strategy` of the source or target", true
 	default:
 		return nil
 	}

@@ -93,11 +93,11 @@ func hasRecord(tail []byte, suffix string) bool {
 
 // refuse says by name what a file is that is no zip archive.
 func refuse(head []byte) error {
-	const again = "in torch: torch.save(torch.load(f), g)"
-	e := &checkpoint.FormatError{Format: name}
+	const again = "if you trust it, write it anew in torch: torch.save(torch.load(f), g); loading a pickle runs what it says"
+	e := &checkpoint.FormatError{Format: name, Other: true}
 	switch container(head) {
 	case emptyFile:
-		e.Msg, e.Hint = "the file is empty", "copy it again"
+		e.Msg, e.Hint, e.Other = "the file is empty", "copy it again", false
 	case legacyFile:
 		e.Msg, e.Hint = "the legacy stream of torch.save (torch 0.1.7 to 1.5) is not supported yet", again
 	case tarFile:
@@ -105,10 +105,11 @@ func refuse(head []byte) error {
 	case previewFile:
 		e.Msg, e.Hint = "the container `PYTORCH1` of 2018 was never released and is not supported", again
 	case pickleFile:
-		e.Msg, e.Hint = "a plain pickle, not written by torch.save", again
+		e.Msg, e.Hint = "a plain pickle, not written by torch.save", "its own program knows how to read it; loading a pickle runs what it says"
 	case pointerFile:
 		e.Msg, e.Hint = "a Git LFS pointer, not the file that it points to", "`git lfs pull` fetches the file"
 	default:
+		e.Other = false
 		e.Msg = "begins like no zip archive: want `PK\\x03\\x04`"
 		e.Hint = "torch.load refuses bytes before the archive, too"
 	}

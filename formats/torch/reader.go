@@ -112,10 +112,12 @@ func (r *reader) checkLayout() error {
 	switch {
 	case r.find("constants.pkl") != nil || r.find("model.json") != nil:
 		e := bad(first.header, "a TorchScript archive is not supported yet")
-		e.Hint = "in torch: torch.save(torch.jit.load(f).state_dict(), g)"
+		e.Hint, e.Other = "if you trust it, in torch: torch.save(torch.jit.load(f).state_dict(), g)", true
 		return e
 	case r.find("archive_format") != nil || r.find("serialized_exported_program.json") != nil:
-		return bad(first.header, "an archive of torch.export is not supported yet")
+		e := bad(first.header, "an archive of torch.export is not supported yet")
+		e.Other = true
+		return e
 	case r.pkl == nil:
 		return r.notTorch(i < 0)
 	}
