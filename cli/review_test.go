@@ -125,3 +125,31 @@ func TestReplaceSparesItsOwnSource(t *testing.T) {
 		t.Errorf("the source is gone or changed: %v", err)
 	}
 }
+
+// A folder of the target may be a link into the source.
+func TestALinkFromTheTargetIntoTheSourceIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	from := "../fixtures/golden/mindspore/04_4_to_full"
+	copySome(t, from+"/src", dir+"/src", func(n string) string { return n })
+	if err := os.MkdirAll(dir+"/out", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../src/rank_0", dir+"/out/rank_0"); err != nil {
+		t.Skip("no links here: ", err)
+	}
+	strategy, err := filepath.Abs(from + "/src_strategy.ckpt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := filepath.Join(dir, "job.toml")
+	text := fmt.Sprintf("version = 1\nsource.path = \"src\"\nsource.strategy = %q\ntarget.path = \"out\"\ntarget.prefix = \"new\"\nrun.on_exists = \"replace\"\n", strategy)
+	if err := os.WriteFile(job, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, stderr := convert(t, "-f", job); status != 2 || !strings.Contains(stderr, "rank_0") {
+		t.Errorf("status %d, stderr %q; want 2 and the name of the folder", status, stderr)
+	}
+	if list, err := os.ReadDir(dir + "/src/rank_0"); err != nil || len(list) != 1 {
+		t.Errorf("the source folder has %v, %v; want its one file", list, err)
+	}
+}
